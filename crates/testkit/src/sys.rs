@@ -205,10 +205,9 @@ impl KernelAddress {
 
     fn empty() -> Self {
         // SAFETY: all-zero bytes are a valid sockaddr_storage.
-        Self {
-            storage: unsafe { zeroed() },
-            length: size_of::<libc::sockaddr_storage>() as u32,
-        }
+        let storage: libc::sockaddr_storage = unsafe { zeroed() };
+        let length = size_of::<libc::sockaddr_storage>() as u32;
+        Self { storage, length }
     }
 
     fn to_std(&self) -> Option<SocketAddr> {
