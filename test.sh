@@ -14,9 +14,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 case "${1:-}" in
 "")
-	step "what is needed"
-	scripts/setup.sh
-	;;
+    step "what is needed"
+    scripts/setup.sh
+    ;;
 --no-setup) ;;
 *) die "usage: ./test.sh [--no-setup]" ;;
 esac
@@ -24,20 +24,20 @@ use_cargo || die "no cargo of at least $(rust_wanted): run scripts/setup.sh"
 
 obstacles=$(kernel_obstacles)
 kernel_note() {
-	if [ -z "$obstacles" ]; then
-		say "kernel tests: run (kernel $(uname -r)), a skip counts as a failure"
-		return
-	fi
-	say "KERNEL TESTS ARE SKIPPED on this machine:"
-	printf '%s\n' "$obstacles" | sed 's/^/  - /'
+    if [ -z "$obstacles" ]; then
+        say "kernel tests: run (kernel $(uname -r)), a skip counts as a failure"
+        return
+    fi
+    say "KERNEL TESTS ARE SKIPPED on this machine:"
+    printf '%s\n' "$obstacles" | sed 's/^/  - /'
 }
 
 step "kernel"
 kernel_note
 if [ -z "$obstacles" ]; then
-	export WEIR_REQUIRE_KERNEL=1
+    export WEIR_REQUIRE_KERNEL=1
 else
-	unset WEIR_REQUIRE_KERNEL
+    unset WEIR_REQUIRE_KERNEL
 fi
 
 step "build"
@@ -55,15 +55,15 @@ timeout --kill-after=10 2400 cargo test --workspace --no-fail-fast 2>&1 | tee "$
 
 step "summary"
 awk '/^test result:/ {
-	suites++; passed += $4; failed += $6; ignored += $8
+    suites++; passed += $4; failed += $6; ignored += $8
 } END {
-	printf "%d tests in %d suites passed, %d failed, %d ignored\n", passed, suites, failed, ignored
+    printf "%d tests in %d suites passed, %d failed, %d ignored\n", passed, suites, failed, ignored
 }' "$log"
 say "took $((SECONDS - started)) s after the build; the whole output is in $log"
 grep -E '^test .* \.\.\. FAILED$' "$log" || true
 kernel_note
 if [ "$status" != 0 ]; then
-	say "FAILED (status $status)"
-	exit 1
+    say "FAILED (status $status)"
+    exit 1
 fi
 say "all passed"
