@@ -64,6 +64,22 @@ install_packages() {
     apt-get install -q -y --no-install-recommends $missing
 }
 
+# rustup's own installer, by the address that rustup.rs gives for installing without its script,
+# with the checksum beside it.
+install_rustup() {
+    local address folder
+    address="https://static.rust-lang.org/rustup/dist/$(uname -m)-unknown-linux-gnu/rustup-init"
+    folder=$(mktemp -d)
+    (
+        cd "$folder"
+        curl --proto '=https' --tlsv1.2 -sSf --retry 3 -O "$address" -O "$address.sha256"
+        echo "$(cut -d ' ' -f 1 rustup-init.sha256)  rustup-init" | sha256sum --check --quiet
+        chmod +x rustup-init
+        ./rustup-init -y --quiet --no-modify-path --profile minimal --default-toolchain stable
+    )
+    rm -rf "$folder"
+}
+
 install_rust() {
     local wanted
     wanted=$(rust_wanted)
@@ -76,8 +92,7 @@ install_rust() {
         rustup toolchain install stable --profile minimal
     else
         say "rust: no cargo of at least $wanted here; installing it by rustup into $HOME/.cargo"
-        curl --proto '=https' --tlsv1.2 -sSf --retry 3 https://sh.rustup.rs |
-            sh -s -- -y --quiet --no-modify-path --profile minimal --default-toolchain stable
+        install_rustup
     fi
     use_cargo || die "there is still no cargo of at least $wanted"
     say "rust: $(rust_version cargo) at $(command -v cargo)"
