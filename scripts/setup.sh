@@ -71,13 +71,13 @@ install_rustup() {
     address="https://static.rust-lang.org/rustup/dist/$(uname -m)-unknown-linux-gnu/rustup-init"
     folder=$(mktemp -d)
     (
+        trap 'rm -rf "$folder"' EXIT
         cd "$folder"
         curl --proto '=https' --tlsv1.2 -sSf --retry 3 -O "$address" -O "$address.sha256"
         echo "$(cut -d ' ' -f 1 rustup-init.sha256)  rustup-init" | sha256sum --check --quiet
         chmod +x rustup-init
         ./rustup-init -y --quiet --no-modify-path --profile minimal --default-toolchain stable
     )
-    rm -rf "$folder"
 }
 
 install_rust() {
