@@ -61,6 +61,7 @@ impl Source {
                 .split('/')
                 .any(|part| part == "testdata" || part == "record")
             || path.starts_with("LICENSE")
+            || self.extension() == "txt"
             || path == "Cargo.lock"
     }
 
