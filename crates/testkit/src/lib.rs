@@ -1,10 +1,14 @@
-//! Development-only machinery: the laboratory of network namespaces, the traffic scripts that run
-//! in it, and the comparison of weir with iptables-legacy on the same packets.
+//! weir-testkit: what the tests of the other crates share. Development only.
 //!
-//! Nothing here is part of the product. The only unsafe code is in `sys`.
+//! [`random`] makes policies and packets from a seed. [`netns`] is a laboratory of three network
+//! namespaces, [`traffic`] plays scripts in it, [`compare`] puts weir beside iptables-legacy on
+//! the same packets. The only unsafe code is in [`sys`].
+
+#![deny(unsafe_code)]
 
 pub mod compare;
 pub mod netns;
+pub mod random;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod traffic;

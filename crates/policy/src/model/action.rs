@@ -1,0 +1,149 @@
+//! What a rule does: verdicts, control flow, and operations that let evaluation go on.
+
+use super::{ChainId, SetField, SetId};
+
+/// The decision about a packet in one table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Go on to the next table or leave the filter.
+    Accept,
+    /// Discard.
+    Drop,
+    /// Discard and answer.
+    Reject(RejectKind),
+}
+
+/// The answer of a reject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RejectKind {
+    /// TCP RST (RFC 9293 section 3.5.2); only for TCP.
+    TcpReset,
+    /// ICMP type 3 with this code (RFC 792, RFC 1812).
+    Icmp(u8),
+    /// ICMPv6 type 1 with this code (RFC 4443).
+    Icmp6(u8),
+}
+
+/// Where evaluation goes after a rule matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Flow {
+    /// To the next rule.
+    Next,
+    /// The table is decided.
+    Verdict(Verdict),
+    /// Into a chain, coming back to the next rule.
+    Jump(ChainId),
+    /// Into a chain, coming back to where the current chain was called from.
+    Goto(ChainId),
+    /// Back to the caller; in a root, to the chain policy.
+    Return,
+}
+
+/// Something done to or noted about a packet while evaluation goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Kernel-log style record.
+    Log(LogOp),
+    /// Netlink-log style record.
+    Nflog(NflogOp),
+    /// `mark = (mark & !mask) ^ value`, on the packet.
+    SetMark {
+        /// Exclusive-or value.
+        value: u32,
+        /// Bits cleared first.
+        mask: u32,
+    },
+    /// `mark = (mark & !mask) ^ value`, on the packet's flow.
+    SetConnmark {
+        /// Exclusive-or value.
+        value: u32,
+        /// Bits cleared first.
+        mask: u32,
+    },
+    /// `ct = (ct & !ct_mask) ^ (nf & nf_mask)`.
+    SaveConnmark {
+        /// Bits of the packet mark that are used.
+        nf_mask: u32,
+        /// Bits of the flow mark that are cleared.
+        ct_mask: u32,
+    },
+    /// `nf = (nf & !nf_mask) ^ (ct & ct_mask)`.
+    RestoreConnmark {
+        /// Bits of the packet mark that are cleared.
+        nf_mask: u32,
+        /// Bits of the flow mark that are used.
+        ct_mask: u32,
+    },
+    /// The packet stays untracked.
+    Notrack,
+    /// Set the DSCP (6 bits), keeping the ECN bits.
+    SetDscp(u8),
+    /// `tos = (tos & !mask) ^ value`.
+    SetTos {
+        /// Exclusive-or value.
+        value: u8,
+        /// Bits cleared first.
+        mask: u8,
+    },
+    /// Set the queueing priority, `major << 16 | minor`.
+    Classify(u32),
+    /// Lower the maximum segment size option of a SYN.
+    TcpMss(MssOp),
+    /// Add the packet's fields to a set.
+    SetAdd {
+        /// The set.
+        set: SetId,
+        /// Which packet fields, in the set's order of dimensions.
+        fields: Vec<SetField>,
+        /// Seconds to keep it, when given.
+        timeout: Option<u32>,
+        /// Whether an existing entry's timeout is set anew.
+        exist: bool,
+    },
+    /// Delete the packet's fields from a set.
+    SetDelete {
+        /// The set.
+        set: SetId,
+        /// Which packet fields, in the set's order of dimensions.
+        fields: Vec<SetField>,
+    },
+}
+
+/// A record in the format of the kernel's packet log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LogOp {
+    /// Syslog level, 0 to 7.
+    pub level: u8,
+    /// Text in front.
+    pub prefix: String,
+    /// Print the TCP sequence number.
+    pub tcp_sequence: bool,
+    /// Print TCP options.
+    pub tcp_options: bool,
+    /// Print IP options.
+    pub ip_options: bool,
+    /// Print the owner's user id.
+    pub uid: bool,
+}
+
+/// A record for a netlink group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NflogOp {
+    /// Netlink group.
+    pub group: u16,
+    /// Text in front.
+    pub prefix: String,
+    /// Bytes of the packet to copy; 0 means all.
+    pub size: u32,
+    /// Packets gathered before user space is told.
+    pub threshold: u16,
+}
+
+/// What happens to the maximum segment size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MssOp {
+    /// Lower to this value (never raised).
+    Set(u16),
+    /// Lower to the path MTU less headers.
+    ClampToPmtu,
+}

@@ -1,0 +1,256 @@
+//! Conditions on a packet. Each is a set of values of one field; a [`Test`] may negate it.
+//!
+//! A condition on a field that the packet does not have (ports of a later fragment, the MAC address
+//! of a packet made here) does not hold, negated or not.
+
+use super::{HistoryId, RangeSet, SetField, SetId};
+
+/// A condition, possibly negated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Test {
+    /// Whether the values outside the set are meant.
+    pub negate: bool,
+    /// The condition.
+    pub cond: Cond,
+}
+
+/// The values of an address field.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum AddrMatch {
+    /// Ranges; IPv4 addresses are the low 32 bits.
+    Ranges(RangeSet<u128>),
+    /// `address & mask == value`, for masks that are not prefixes.
+    Masked {
+        /// Value, already masked.
+        value: u128,
+        /// Mask.
+        mask: u128,
+    },
+}
+
+/// An interface name, or all names with a prefix.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IfPattern {
+    /// Name or prefix, at most 15 bytes. Absent interfaces have the empty name.
+    pub name: String,
+    /// Whether any suffix matches.
+    pub prefix: bool,
+}
+
+/// A set of connection tracking states, bits of [`super::CtState`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StateMask(pub u8);
+
+/// How a number is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cmp {
+    /// Equal.
+    Eq(u8),
+    /// Less than.
+    Lt(u8),
+    /// Greater than.
+    Gt(u8),
+}
+
+/// Routing type of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AddrType {
+    /// An address of this host.
+    Local,
+    /// Broadcast.
+    Broadcast,
+    /// Multicast.
+    Multicast,
+    /// Anything else that is routable.
+    Unicast,
+}
+
+/// Who owns the sending socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// User id in this range.
+    Uid(OwnerRange),
+    /// Group id in this range.
+    Gid(OwnerRange),
+    /// A socket with an owner exists.
+    SocketExists,
+}
+
+/// Inclusive range of ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OwnerRange {
+    /// First id.
+    pub first: u32,
+    /// Last id.
+    pub last: u32,
+}
+
+/// A field of the packet's flow. Does not hold when the packet has no flow.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CtField {
+    /// Protocol of the flow.
+    Proto(u8),
+    /// Source of the original direction.
+    OrigSrc(AddrMatch),
+    /// Destination of the original direction.
+    OrigDst(AddrMatch),
+    /// Source of the reply direction.
+    ReplSrc(AddrMatch),
+    /// Destination of the reply direction.
+    ReplDst(AddrMatch),
+    /// Source port of the original direction.
+    OrigSrcPort(RangeSet<u16>),
+    /// Destination port of the original direction.
+    OrigDstPort(RangeSet<u16>),
+    /// Source port of the reply direction.
+    ReplSrcPort(RangeSet<u16>),
+    /// Destination port of the reply direction.
+    ReplDstPort(RangeSet<u16>),
+    /// Any of these status bits: 1 EXPECTED, 2 SEEN_REPLY, 4 ASSURED, 8 CONFIRMED; 0 = NONE.
+    Status(u8),
+    /// Seconds until the flow expires.
+    Expire(u32, u32),
+    /// Whether the packet goes in the original direction.
+    Original(bool),
+}
+
+/// A condition on one field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cond {
+    /// Never holds (for example an address of the other family).
+    Never,
+    /// Source address.
+    Src(AddrMatch),
+    /// Destination address.
+    Dst(AddrMatch),
+    /// Receiving interface. Always present; empty name for packets made here.
+    InIface(IfPattern),
+    /// Sending interface. Always present; empty name before routing and for received packets.
+    OutIface(IfPattern),
+    /// Protocol: IPv4 protocol field, IPv6 upper-layer protocol after extension headers.
+    Proto(RangeSet<u8>),
+    /// Second or later fragment (IPv4 `-f`).
+    LaterFragment,
+    /// Source port of TCP, UDP, UDP-Lite, SCTP or DCCP.
+    SrcPort(RangeSet<u16>),
+    /// Destination port.
+    DstPort(RangeSet<u16>),
+    /// Source or destination port.
+    AnyPort(RangeSet<u16>),
+    /// `flags & mask == value`; bits as in the TCP header (FIN 1 ... URG 32, ECE 64, CWR 128).
+    TcpFlags {
+        /// Bits looked at.
+        mask: u8,
+        /// Bits that must be set.
+        value: u8,
+    },
+    /// A TCP option of this kind is present.
+    TcpOption(u8),
+    /// Value of the MSS option; does not hold without the option.
+    TcpMss(RangeSet<u16>),
+    /// ICMP or ICMPv6 type and codes.
+    Icmp {
+        /// Type; `None` for any ICMP.
+        kind: Option<u8>,
+        /// First and last code.
+        codes: (u8, u8),
+    },
+    /// Connection tracking state.
+    State(StateMask),
+    /// Fields of the flow entry.
+    Ct(CtField),
+    /// `mark & mask == value`, on the packet.
+    Mark {
+        /// Value.
+        value: u32,
+        /// Mask.
+        mask: u32,
+    },
+    /// `mark & mask == value`, on the flow; does not hold without a flow.
+    Connmark {
+        /// Value.
+        value: u32,
+        /// Mask.
+        mask: u32,
+    },
+    /// Source Ethernet address.
+    Mac([u8; 6]),
+    /// Link-layer packet type.
+    PacketType(super::PacketType),
+    /// Type of the source address.
+    SrcType(Vec<AddrType>),
+    /// Type of the destination address.
+    DstType(Vec<AddrType>),
+    /// Owner of the sending socket.
+    Owner(Owner),
+    /// Membership in a named set.
+    Set {
+        /// The set.
+        set: SetId,
+        /// Which packet fields, in the set's order of dimensions.
+        fields: Vec<SetField>,
+    },
+    /// Layer 3 length in bytes.
+    Length(RangeSet<u16>),
+    /// TTL or hop limit.
+    Ttl(Cmp),
+    /// DSCP, 6 bits.
+    Dscp(u8),
+    /// `tos & mask == value`.
+    Tos {
+        /// Value.
+        value: u8,
+        /// Mask.
+        mask: u8,
+    },
+    /// ECN bits of the IP header (0 to 3).
+    EcnIp(u8),
+    /// TCP ECE and CWR bits: which bits (64, 128) must be set.
+    EcnTcp(u8),
+    /// SPI of AH.
+    AhSpi(RangeSet<u32>),
+    /// SPI of ESP.
+    EspSpi(RangeSet<u32>),
+    /// SCTP chunk types: `(match kind 0 all 1 any 2 only, set of types as 256 bits)`.
+    SctpChunks {
+        /// 0 all of them present, 1 any of them, 2 only them.
+        kind: u8,
+        /// One bit a chunk type.
+        types: [u64; 4],
+    },
+    /// IPv6 routing header: type range, segments-left range; absent means any.
+    RoutingHeader {
+        /// Routing type.
+        kind: Option<u8>,
+        /// Segments left.
+        segments: (u32, u32),
+    },
+    /// Something that remembers; see [`super::HistoryObject`].
+    History(HistoryId),
+}
+
+impl Cond {
+    /// Whether the condition needs memory beyond the packet and its flow, so that merely testing
+    /// it changes something.
+    pub fn remembers(&self) -> bool {
+        matches!(self, Cond::History(_))
+    }
+
+    /// Whether the condition reads the transport header, so that a packet whose transport header
+    /// is cut short is dropped on reaching it (ip_tables' "hot drop").
+    pub fn needs_transport(&self) -> bool {
+        matches!(
+            self,
+            Cond::SrcPort(_)
+                | Cond::DstPort(_)
+                | Cond::AnyPort(_)
+                | Cond::TcpFlags { .. }
+                | Cond::TcpOption(_)
+                | Cond::TcpMss(_)
+                | Cond::Icmp { .. }
+                | Cond::AhSpi(_)
+                | Cond::EspSpi(_)
+                | Cond::SctpChunks { .. }
+        )
+    }
+}

@@ -1,0 +1,34 @@
+//! The rule model: what a policy is, whatever language it was written in.
+//!
+//! In: a dialect's `lower`. Out: `eval` (the meaning), `weir-engine` (the compiled form). The model
+//! knows no language: it has chains of rules, each rule an ordered list of tests, then operations,
+//! then control flow. Conditions are sets of values per field, never strings; interface names are
+//! the one exception, because a name is the value. Negation belongs to the test, and never turns
+//! "this packet has no such field" into a match.
+//!
+//! Order is meaning: the tests of a rule run left to right, and a test that remembers (limit,
+//! recent, connlimit ...) is touched only when every test before it held.
+
+mod action;
+mod condition;
+mod history;
+mod packet;
+mod policy;
+mod range;
+mod set;
+
+pub use action::{Flow, LogOp, MssOp, NflogOp, Op, RejectKind, Verdict};
+pub use condition::{
+    AddrMatch, AddrType, Cmp, Cond, CtField, IfPattern, Owner, OwnerRange, StateMask, Test,
+};
+pub use history::{
+    ConnLimit, HashKey, HashLimit, HistoryId, HistoryKind, HistoryObject, Limit, Recent,
+    RecentAction, Statistic, TimeWindow,
+};
+pub use packet::{CtState, Direction, Fragment, Packet, PacketType, Transport};
+pub use policy::{
+    Chain, ChainId, ChainPolicy, Counters, Family, Hook, Origin, Policy, Root, Rule, RuleId,
+    SourceId, Table,
+};
+pub use range::RangeSet;
+pub use set::{NamedSet, SetDimension, SetEntry, SetField, SetId, SetPart};
