@@ -68,6 +68,7 @@ struct weir_packet {
 	__u32 sequence;		/* TCP; AH/ESP: the SPI */
 	__u32 acknowledgement;
 	__u32 payload;		/* bytes after the TCP header */
+	__u32 sack;		/* highest of acknowledgement and right edges of SACK blocks */
 	__u16 src_port;		/* TCP, UDP, SCTP; ICMP: type << 8 | code */
 	__u16 dst_port;		/* TCP, UDP, SCTP; ICMP: identifier of a query */
 	__u16 window;
@@ -85,6 +86,8 @@ struct weir_packet {
 	__u8 packet_type;	/* PACKET_HOST 0, BROADCAST 1, MULTICAST 2, OTHERHOST 3, ... */
 	__u8 state;		/* one bit of enum weir_state */
 	__u8 malformed;		/* TCP data offset out of bounds */
+	__u8 tcp_scale;		/* window scale option (at most 14) + 1; 0 without */
+	__u8 tcp_sack_permitted;	/* SACK-permitted option */
 	/* set by the program */
 	__u32 mark;
 	__u16 in_class;		/* interface class of the active image: see classify.h */
