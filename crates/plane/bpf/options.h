@@ -11,56 +11,71 @@
 
 #define WEIR_TCP_OPTIONS_MAX 40
 
+/* Option bytes, read as numbers in host order or as bytes; the tail is never looked at. */
+struct weir_option_bytes {
+	__u8 at[64];
+};
+
 /*
- * `bytes` holds WEIR_TCP_OPTIONS_MAX readable bytes, `length` of which are options. The packet's
- * acknowledgement must be set. Segments of an established connection carry nothing but a
- * timestamp most of the time, so the caller may skip the call when the options are exactly
- * NOP NOP TIMESTAMP (01 01 08 0a ...), after setting sack = acknowledgement.
+ * A function of its own, so that the verifier follows its paths once, not once for each path that
+ * leads here. `start` is 0; an argument, because then the verifier does not tell apart the many
+ * places at which an option can begin. Segments of an established connection mostly have nothing
+ * but a timestamp, for which the caller need not come here.
  */
-static __always_inline void weir_tcp_options(const __u8 *bytes, __u32 length, struct weir_packet *p)
+__noinline int weir_tcp_options(struct weir_packet *p, const struct weir_option_bytes *bytes,
+				__u32 start)
 {
-	__u32 at = 0;
+	__u32 at = start, length;
 
+	if (!p || !bytes)
+		return 0;
+	length = p->tcp_options;
+	if (length > WEIR_TCP_OPTIONS_MAX)
+		return 0;
 	p->sack = p->acknowledgement;
-	p->tcp_scale = 0;
-	p->tcp_sack_permitted = 0;
 	for (int step = 0; step < WEIR_TCP_OPTIONS_MAX; step++) {
-		__u32 kind, size;
+		__u32 kind, size, edge;
 
-		if (at >= length || at >= WEIR_TCP_OPTIONS_MAX)
+		at &= 63;
+		if (at >= length)
 			break;
-		kind = bytes[at];
+		kind = bytes->at[at];
 		if (kind == 0)
 			break;
 		if (kind == 1) {
 			at++;
 			continue;
 		}
-		if (at + 1 >= length || at + 1 >= WEIR_TCP_OPTIONS_MAX)
+		if (at + 1 >= length)
 			break;
-		size = bytes[at + 1];
+		size = bytes->at[(at + 1) & 63];
 		if (size < 2 || at + size > length)
 			break;
-		if (kind == 3 && size == 3 && at + 2 < WEIR_TCP_OPTIONS_MAX) {
-			__u8 scale = bytes[at + 2];
+		if (kind == 3 && size == 3) {
+			__u8 scale = bytes->at[(at + 2) & 63];
 
 			p->tcp_scale = (scale > 14 ? 14 : scale) + 1;
-		} else if (kind == 4 && size == 2) {
-			p->tcp_sack_permitted = 1;
-		} else if (kind == 5 && size >= 10 && (size & 7) == 2) {
-			for (int block = 0; block < 4; block++) {
-				__u32 edge = at + 2 + 8 * block + 4, right;
-
-				if (edge + 4 > at + size || edge + 3 >= WEIR_TCP_OPTIONS_MAX)
-					break;
-				right = (__u32)bytes[edge] << 24 | (__u32)bytes[edge + 1] << 16 |
-					(__u32)bytes[edge + 2] << 8 | bytes[edge + 3];
-				if ((__s32)(right - p->sack) > 0)
-					p->sack = right;
-			}
 		}
+		if (kind == 4 && size == 2)
+			p->tcp_sack_permitted = 1;
+		edge = at + 6;
 		at += size;
+		if (kind != 5 || size < 10 || (size & 7) != 2)
+			continue;
+		for (int block = 0; block < 4; block++) {
+			__u32 right = (__u32)bytes->at[edge & 63] << 24 |
+				      (__u32)bytes->at[(edge + 1) & 63] << 16 |
+				      (__u32)bytes->at[(edge + 2) & 63] << 8 |
+				      bytes->at[(edge + 3) & 63];
+
+			if (edge >= at)
+				break;
+			if ((__s32)(right - p->sack) > 0)
+				p->sack = right;
+			edge += 8;
+		}
 	}
+	return 0;
 }
 
 #endif
