@@ -32,10 +32,10 @@ pub struct Common {
     /// The weir program [default: `weir` beside this program, when there is one]
     #[arg(long, value_name = "PATH")]
     pub weir: Option<PathBuf>,
-    /// Rounds; every lane is measured once in each [default: 9, with --quick 3]
+    /// Rounds; every lane is measured once in each [default: 15, with --quick 3]
     #[arg(long)]
     pub rounds: Option<usize>,
-    /// Packets per lane and round, at most [default: 120000, with --quick 40000]
+    /// Packets per lane and round, at most [default: 65536, with --quick 40000]
     #[arg(long)]
     pub packets: Option<u32>,
     /// Seed of rules and traces

@@ -15,7 +15,7 @@ fn root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
         assert!(
-            std::env::var_os("WEIR_REQUIRE_ROOT").is_none(),
+            std::env::var_os("WEIR_REQUIRE_KERNEL").is_none(),
             "this test needs root"
         );
         eprintln!("SKIPPED: injecting needs root");
