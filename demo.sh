@@ -142,10 +142,10 @@ closing_words() {
     say "rules, links and services were not touched. What is left is the build in target/."
     [ "$filter" = weir ] || return 0
     step "what to try next"
-    say "  $weir check YOUR-FILE                            what of it weir would enforce"
-    say "  $weir explain YOUR-FILE 'PACKET'                 every rule tried, and why (see README.md)"
-    say "  $weir apply --confirm 60 YOUR-FILE               enforce it; back in 60 s without weir confirm"
-    say "  ./demo.sh --iptables                                          the same tries through iptables"
+    say "  $weir check FILE               what of your file weir would enforce"
+    say "  $weir explain FILE PACKET      every rule tried, and why (README.md)"
+    say "  $weir apply --confirm 60 FILE  enforce it; back in 60 s without weir confirm"
+    say "  ./demo.sh --iptables                          the same tries through iptables"
 }
 
 prepare
