@@ -8,10 +8,9 @@ use super::interfaces::Interfaces;
 use super::service::{Bits, Service, Services};
 use super::span::Span;
 use super::term::{Term, address_last};
-use weir_policy::eval::Locals;
 use weir_policy::model::{
-    AddrMatch, AddrType, Cond, Family, NamedSet, RangeSet, SetDimension, SetEntry, SetField,
-    SetPart, Test, Value,
+    AddrMatch, Cond, Family, NamedSet, RangeSet, SetDimension, SetEntry, SetField,
+    SetId, SetPart, Test,
 };
 
 /// Transport kinds, numbers of `enum weir_transport`.
@@ -37,16 +36,22 @@ pub struct Context<'p> {
     pub sets: &'p [NamedSet],
     /// Interface classes.
     pub interfaces: &'p Interfaces,
-    /// Addresses of the host.
-    pub locals: &'p Locals,
     /// Family of the root.
     pub family: Family,
-    /// Whether the state can change during the walk (a root that says NOTRACK).
-    pub state_changes: bool,
     /// Most terms that one test may become.
     pub terms_max: usize,
     /// Services so far.
     pub services: Services,
+}
+
+/// Entries of a set that say the same.
+pub struct SetGroup {
+    /// Whether they put a packet in the set (`nomatch` entries keep it out).
+    pub inside: bool,
+    /// Seconds that they live.
+    pub seconds: Option<u32>,
+    /// The entries.
+    pub terms: Vec<Term>,
 }
 
 impl Context<'_> {
@@ -54,12 +59,9 @@ impl Context<'_> {
     pub fn terms(&mut self, test: &Test) -> Option<Vec<Term>> {
         let negate = test.negate;
         Some(match &test.cond {
-            Cond::Never if negate => vec![Term::ANY],
             Cond::Never => vec![],
             Cond::Src(AddrMatch::Ranges(set)) => self.address(0, set, negate),
             Cond::Dst(AddrMatch::Ranges(set)) => self.address(1, set, negate),
-            Cond::SrcType(kinds) => self.address(0, &self.kinds(kinds), negate),
-            Cond::DstType(kinds) => self.address(1, &self.kinds(kinds), negate),
             Cond::InIface(pattern) => {
                 let classes = self.classes(&self.interfaces.matching(pattern), negate);
                 self.service(Service { input: Some(classes), ..Service::ANY })
@@ -76,7 +78,7 @@ impl Context<'_> {
                 let kind = Bits::of(|v| (v >> 3 & 3 == FRAGMENT_LATER) != negate);
                 self.service(Service { kind, ..Service::ANY })
             }
-            Cond::State(mask) if !self.state_changes => {
+            Cond::State(mask) => {
                 let kind = Bits::of(|v| (u32::from(mask.0) >> (v >> 5) & 1 != 0) != negate);
                 self.service(Service { kind, ..Service::ANY })
             }
@@ -107,51 +109,6 @@ impl Context<'_> {
             None => return vec![],
         }
         vec![term]
-    }
-
-    /// The addresses of some routing types, by the same rules as [`Locals::kind`].
-    fn kinds(&self, kinds: &[AddrType]) -> RangeSet<u128> {
-        let top = address_last(self.family);
-        let one = |first, last| RangeSet::range(first, last);
-        let (local, broadcast, multicast) = match self.family {
-            Family::V4 => (
-                self.locals.local.union(&one(0x7f00_0000, 0x7fff_ffff)),
-                self.locals.broadcast.union(&RangeSet::from_ranges([
-                    (0, 0x00ff_ffff),
-                    (0xffff_ffff, 0xffff_ffff),
-                ])),
-                one(0xe000_0000, 0xefff_ffff),
-            ),
-            Family::V6 => (
-                self.locals.local6.union(&one(1, 1)),
-                RangeSet::default(),
-                one(0xff << 120, u128::MAX),
-            ),
-        };
-        // The first kind that claims an address has it.
-        let order = match self.family {
-            Family::V4 => [
-                (AddrType::Local, local),
-                (AddrType::Broadcast, broadcast),
-                (AddrType::Multicast, multicast),
-            ],
-            Family::V6 => [
-                (AddrType::Multicast, multicast),
-                (AddrType::Local, local),
-                (AddrType::Broadcast, broadcast),
-            ],
-        };
-        let (mut out, mut claimed) = (RangeSet::default(), RangeSet::default());
-        for (kind, set) in order {
-            if kinds.contains(&kind) {
-                out = out.union(&set.intersect(&claimed.complement(top)));
-            }
-            claimed = claimed.union(&set);
-        }
-        if kinds.contains(&AddrType::Unicast) {
-            out = out.union(&claimed.complement(top));
-        }
-        out
     }
 
     fn classes(&self, classes: &[u64], negate: bool) -> Vec<u64> {
@@ -273,6 +230,63 @@ impl Context<'_> {
             product.address[at] = both;
         }
         Some(vec![product])
+    }
+
+    /// The entries of a set in the order in which they decide, most specific first, neighbours that
+    /// say the same joined.
+    pub fn set_groups(
+        &mut self,
+        id: SetId,
+        fields: &[SetField],
+    ) -> Result<Vec<SetGroup>, &'static str> {
+        let set = &self.sets[id.0 as usize];
+        if set.changes {
+            return Err("a set that rules change");
+        }
+        let mut groups: Vec<SetGroup> = Vec::new();
+        if set.dimensions.is_empty() {
+            for member in &set.members {
+                if self.sets[member.0 as usize].dimensions.len() <= fields.len() {
+                    groups.extend(self.set_groups(*member, fields)?);
+                }
+            }
+            // A `nomatch` of one member must not keep a packet out of another.
+            if groups.iter().any(|g| !g.inside) && set.members.len() > 1 {
+                return Err("a list of sets with nomatch entries");
+            }
+            return Ok(groups);
+        }
+        let foreign = set.dimensions.contains(&SetDimension::Address)
+            && set.family.is_some_and(|f| f != self.family);
+        if foreign || fields.len() < set.dimensions.len() {
+            return Ok(groups);
+        }
+        let size = |e: &SetEntry| {
+            let size = |part: &SetPart| match part {
+                SetPart::Addresses(first, last) => last - first,
+                _ => 0,
+            };
+            e.parts.iter().map(size).max().unwrap_or(0)
+        };
+        let mut entries: Vec<&SetEntry> = set.entries.iter().collect();
+        let exact_order = entries.iter().any(|e| e.nomatch);
+        if exact_order {
+            entries.sort_by_key(|e| size(e));
+        } else {
+            entries.sort_by_key(|e| e.timeout);
+        }
+        let side = |at: usize| usize::from(fields[at] == SetField::Dst);
+        for entry in entries {
+            let terms = self.set_entry(entry, &side).ok_or("an entry of a set")?;
+            let seconds = entry.timeout.filter(|t| *t > 0);
+            match groups.last_mut() {
+                Some(last) if last.inside != entry.nomatch && last.seconds == seconds => {
+                    last.terms.extend(terms);
+                }
+                _ => groups.push(SetGroup { inside: !entry.nomatch, seconds, terms }),
+            }
+        }
+        Ok(groups)
     }
 
     /// One entry of a set of several dimensions; `None` when a dimension is met twice.

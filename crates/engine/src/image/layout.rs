@@ -19,6 +19,10 @@ pub const LENGTH_MAX: usize = 1 << 28;
 pub const STEPS_MAX: u32 = 4096;
 /// Terms of one bit-vector chunk: one summary word of 64 bits over words of 64 bits.
 pub const CHUNK_TERMS_MAX: usize = 4096;
+/// Tests of one entry.
+pub const TESTS_MAX: usize = 8;
+/// Operations of one entry.
+pub const OPS_MAX: usize = 8;
 /// Bit-vector chunks that one packet can meet in one root.
 pub const CHUNKS_MAX: usize = 64;
 /// Steps of the search in an address map.
@@ -292,14 +296,14 @@ pub struct Chunk {
 pub struct Entry {
     /// 0 go on, else `enum weir_verdict`, or [`VERDICT_HOT_DROP`].
     pub verdict: u8,
-    /// Answer of a reject: 1 TCP reset, 2 ICMP, 3 ICMPv6.
-    pub reject: u8,
-    /// Code of the answer.
-    pub reject_code: u8,
-    /// Rules counted: 0, 1 (`rule`), or more (`rule` is the offset of u32 ids, this many).
-    pub rules: u8,
-    /// Rule id or offset of ids.
+    /// Zero.
+    pub padding: u8,
+    /// Answer of a reject: `WEIR_REJECT_*`.
+    pub reject: u16,
+    /// Rule id, or with several rules the offset of their u32 ids.
     pub rule: u32,
+    /// Rules counted.
+    pub rules: u32,
     /// [`Test`] each.
     pub tests_at: u32,
     /// [`Op`] each.
@@ -312,8 +316,6 @@ pub struct Entry {
     pub next_match: u32,
     /// Position to go on with when a test fails, greater than this entry's.
     pub next_fail: u32,
-    /// The rule that decides, for verdicts.
-    pub decides: u32,
 }
 
 /// Dropped because the transport header is cut short: nothing counts, no rule decides.
@@ -374,12 +376,15 @@ pub const TEST_SCTP: u8 = 14;
 pub const TEST_ROUTING: u8 = 15;
 /// Flow field `small` (see `CT_*`); absent without a flow.
 pub const TEST_CT: u8 = 16;
-/// State bit in `a` (where the state can change during the walk).
-pub const TEST_STATE: u8 = 17;
+/// Routing type of the source address in the set of bits `a` (1 local, 2 broadcast, 4 multicast,
+/// 8 unicast).
+pub const TEST_SRC_TYPE: u8 = 17;
+/// Of the destination address.
+pub const TEST_DST_TYPE: u8 = 21;
 /// History object `a`; its parameters at `at`.
 pub const TEST_HISTORY: u8 = 18;
-/// Named set: a [`SetTable`] at `at`, fields in `small` (bit per dimension: 1 source).
-pub const TEST_SET: u8 = 19;
+/// Time since the image was loaded is below `a` seconds.
+pub const TEST_UNTIL: u8 = 19;
 /// Packet's transport header must be readable: a malformed TCP header drops the packet.
 pub const TEST_MALFORMED: u8 = 20;
 
@@ -451,18 +456,3 @@ pub const OP_MSS: u8 = 10;
 pub const OP_SET_ADD: u8 = 11;
 /// Delete from a set.
 pub const OP_SET_DELETE: u8 = 12;
-
-/// An exact set of products, for set tests that are not classified: sorted hash buckets.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub struct SetTable {
-    /// Dimensions, at most 3.
-    pub dimensions: u32,
-    /// `small` field of a test says which packet field; here the kinds: 1 address, 2 protocol and
-    /// port, 3 port of TCP or UDP.
-    pub kinds: [u8; 4],
-    /// Number of the set in the policy.
-    pub set: u32,
-    /// Entries, sorted.
-    pub entries: u32,
-}

@@ -6,6 +6,7 @@
 
 mod check;
 pub mod layout;
+pub mod write;
 
 pub use check::{Error, Image};
 
