@@ -28,16 +28,35 @@ pub struct Key {
 }
 
 impl Key {
+    /// The key of a parsed packet whose state and classes are set.
+    pub fn parsed(packet: &crate::packet::Key) -> Self {
+        let wide = |words: [u64; 2]| u128::from(words[0]) << 64 | u128::from(words[1]);
+        let state = packet.state.trailing_zeros() as u8;
+        Key {
+            address: [wide(packet.src), wide(packet.dst)],
+            port: [packet.src_port, packet.dst_port],
+            proto: packet.proto,
+            kind: layout::kind_of(packet.transport, packet.fragment, state),
+            flags: packet.tcp_flags,
+            class: [packet.in_class, packet.out_class],
+        }
+    }
+
     /// The key of a packet. `class` says the class of an interface name.
     pub fn of(packet: &Packet, state: CtState, class: impl Fn(&str) -> u16) -> Self {
         let (transport, port, flags) = match &packet.transport {
             Transport::None => (1, [0, 0], 0),
             Transport::Short => (2, [0, 0], 0),
-            Transport::Tcp { src_port, dst_port, flags, .. } => {
-                (3, [*src_port, *dst_port], *flags)
-            }
+            Transport::Tcp {
+                src_port,
+                dst_port,
+                flags,
+                ..
+            } => (3, [*src_port, *dst_port], *flags),
             Transport::Udp { src_port, dst_port } => (4, [*src_port, *dst_port], 0),
-            Transport::Sctp { src_port, dst_port, .. } => (5, [*src_port, *dst_port], 0),
+            Transport::Sctp {
+                src_port, dst_port, ..
+            } => (5, [*src_port, *dst_port], 0),
             Transport::Icmp { kind, code, id, .. } => {
                 (6, [u16::from(*kind) << 8 | u16::from(*code), *id], 0)
             }

@@ -15,7 +15,9 @@ pub enum Error {
         rule: RuleId,
     },
     /// The conditions of one rule, with those of the jumps before it, are too many boxes.
-    #[error("the conditions of a rule and of the jumps to it are {given} boxes; the limit is {limit}")]
+    #[error(
+        "the conditions of a rule and of the jumps to it are {given} boxes; the limit is {limit}"
+    )]
     Boxes {
         /// How many.
         given: usize,

@@ -57,7 +57,10 @@ pub struct Flat {
 impl Flat {
     /// The terms of an entry.
     pub fn terms_of(&self, at: usize) -> &[Term] {
-        let until = self.entries.get(at + 1).map_or(self.terms.len(), |e| e.terms_from);
+        let until = self
+            .entries
+            .get(at + 1)
+            .map_or(self.terms.len(), |e| e.terms_from);
         &self.terms[self.entries[at].terms_from..until]
     }
 }
@@ -104,7 +107,10 @@ pub fn flatten<'p>(
     flattener.chain(root.chain, &[Term::ANY], 0)?;
     flattener.patch_returns(0);
     let mut flat = flattener.flat;
-    let mut last = Entry { terms_from: flat.terms.len(), ..Entry::default() };
+    let mut last = Entry {
+        terms_from: flat.terms.len(),
+        ..Entry::default()
+    };
     let verdict = match &chain.policy {
         Some(policy) => {
             last.rules.push(policy.id);
@@ -133,7 +139,10 @@ impl Flattener<'_, '_> {
         let policy = self.policy;
         for rule in &policy.chain(id).rules {
             if depth >= DEPTH_MAX {
-                return Err(Error::Depth { limit: DEPTH_MAX, rule: rule.id });
+                return Err(Error::Depth {
+                    limit: DEPTH_MAX,
+                    rule: rule.id,
+                });
             }
             self.rule(rule, scope, depth)?;
         }
@@ -149,7 +158,10 @@ impl Flattener<'_, '_> {
     }
 
     fn rule(&mut self, rule: &Rule, scope: &[Term], depth: usize) -> Result<(), Error> {
-        let mut draft = Draft { terms: scope.to_vec(), ..Draft::default() };
+        let mut draft = Draft {
+            terms: scope.to_vec(),
+            ..Draft::default()
+        };
         let end = self.conditions(rule, &mut draft)?;
         if end == End::Never {
             self.patch_failures(&draft.failures);
@@ -166,9 +178,14 @@ impl Flattener<'_, '_> {
         let entry = &mut self.flat.entries[at];
         entry.rules.push(rule.id);
         let ops = rule.ops.iter().enumerate();
-        entry.ops = ops.map(|(index, op)| residual::operation(op, rule.id, index)).collect();
+        entry.ops = ops
+            .map(|(index, op)| residual::operation(op, rule.id, index))
+            .collect();
         if entry.ops.len() > layout::OPS_MAX {
-            return Err(Error::Rule { limit: layout::OPS_MAX, rule: rule.id });
+            return Err(Error::Rule {
+                limit: layout::OPS_MAX,
+                rule: rule.id,
+            });
         }
         match rule.flow {
             Flow::Next => {}
@@ -205,9 +222,15 @@ impl Flattener<'_, '_> {
     fn push(&mut self, rule: RuleId, tests: Vec<Test>, terms: &[Term]) -> Result<usize, Error> {
         let at = self.flat.entries.len();
         if at >= self.limits.entries {
-            return Err(Error::Entries { limit: self.limits.entries, rule });
+            return Err(Error::Entries {
+                limit: self.limits.entries,
+                rule,
+            });
         }
-        assert!(tests.len() <= layout::TESTS_MAX, "conditions() flushes before");
+        assert!(
+            tests.len() <= layout::TESTS_MAX,
+            "conditions() flushes before"
+        );
         self.flat.entries.push(Entry {
             terms_from: self.flat.terms.len(),
             tests,
@@ -288,7 +311,11 @@ impl Flattener<'_, '_> {
             if terms.is_empty() {
                 continue;
             }
-            let until = group.seconds.map(|a| Test { kind: layout::TEST_UNTIL, a, ..Test::default() });
+            let until = group.seconds.map(|a| Test {
+                kind: layout::TEST_UNTIL,
+                a,
+                ..Test::default()
+            });
             let at = self.push(rule, until.into_iter().collect(), &terms)?;
             if group.inside == negate {
                 draft.failures.push((at, Edge::Match));
@@ -315,7 +342,11 @@ impl Flattener<'_, '_> {
         }
         let given = a.len() * b.len();
         if given > self.limits.terms {
-            return Err(Error::Boxes { given, limit: self.limits.terms, rule });
+            return Err(Error::Boxes {
+                given,
+                limit: self.limits.terms,
+                rule,
+            });
         }
         let top = address_last(self.context.family);
         let mut out = Vec::with_capacity(given);

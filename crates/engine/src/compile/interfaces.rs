@@ -73,7 +73,13 @@ impl Interfaces {
         };
         let record = |p: &IfPattern| layout::Pattern {
             name: padded(&p.name),
-            mask: std::array::from_fn(|at| if !p.prefix || at < p.name.len() { 0xff } else { 0 }),
+            mask: std::array::from_fn(|at| {
+                if !p.prefix || at < p.name.len() {
+                    0xff
+                } else {
+                    0
+                }
+            }),
         };
         self.patterns.iter().map(record).collect()
     }

@@ -62,17 +62,25 @@ impl Layers<'_> {
         if terms.len() > limit {
             let rule = |t: &(&Term, u32)| flat.entries[t.1 as usize].rules.first().copied();
             let rules = terms[limit..].iter().filter_map(rule).take(8).collect();
-            return Err(Error::Wide { given: terms.len(), limit, rules });
+            return Err(Error::Wide {
+                given: terms.len(),
+                limit,
+                rules,
+            });
         }
-        let builder =
-            Builder { family: self.family, interfaces: self.interfaces, services: self.services };
+        let builder = Builder {
+            family: self.family,
+            interfaces: self.interfaces,
+            services: self.services,
+        };
         let mut chunks = Vec::new();
         for terms in terms.chunks(CHUNK_TERMS_MAX) {
             chunks.push(builder.chunk(terms, writer));
         }
         made.chunks = made.chunks.max(chunks.len());
-        made.worst_loads =
-            made.worst_loads.max(chunks.iter().map(vectors::worst_loads).sum::<u32>());
+        made.worst_loads = made
+            .worst_loads
+            .max(chunks.iter().map(vectors::worst_loads).sum::<u32>());
         Ok((writer.section(chunks.as_bytes()), chunks.len() as u32))
     }
 }

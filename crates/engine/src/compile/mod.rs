@@ -46,7 +46,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { budget: LENGTH_MAX, entries_max: 1 << 22, reduce: true, tables: true }
+        Options {
+            budget: LENGTH_MAX,
+            entries_max: 1 << 22,
+            reduce: true,
+            tables: true,
+        }
     }
 }
 
@@ -121,7 +126,9 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
     header.patterns_at = writer.section(patterns.as_bytes());
     let mut report = Report::default();
     for root in &policy.roots {
-        let Some(number) = root_number(root.family, root.hook, root.table) else { continue };
+        let Some(number) = root_number(root.family, root.hook, root.table) else {
+            continue;
+        };
         let mut maker = RootMaker {
             policy,
             interfaces: &interfaces,
@@ -131,10 +138,24 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
         };
         let (at, reads_transport) = maker.root(root, false)?;
         header.roots[number] = at;
-        header.shorts[number] = if reads_transport { maker.root(root, true)?.0 } else { at };
+        header.shorts[number] = if reads_transport {
+            maker.root(root, true)?.0
+        } else {
+            at
+        };
     }
-    header.worst_loads = report.roots.iter().map(|r| r.worst_loads).max().unwrap_or(0);
-    header.worst_steps = report.roots.iter().map(|r| r.worst_steps).max().unwrap_or(0);
+    header.worst_loads = report
+        .roots
+        .iter()
+        .map(|r| r.worst_loads)
+        .max()
+        .unwrap_or(0);
+    header.worst_steps = report
+        .roots
+        .iter()
+        .map(|r| r.worst_steps)
+        .max()
+        .unwrap_or(0);
     let image = writer.finish(header);
     check_budget(image.len(), options)?;
     report.bytes = image.len();
@@ -143,7 +164,11 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
 
 fn check_budget(given: usize, options: &Options) -> Result<(), Error> {
     let limit = options.budget.min(LENGTH_MAX);
-    if given > limit { Err(Error::Budget { given, limit }) } else { Ok(()) }
+    if given > limit {
+        Err(Error::Budget { given, limit })
+    } else {
+        Ok(())
+    }
 }
 
 struct RootMaker<'a> {
@@ -166,7 +191,10 @@ impl RootMaker<'_> {
             services: Services::default(),
         };
         let mut blob = Blob::default();
-        let limits = Limits { entries: self.options.entries_max, terms: RULE_TERMS_MAX };
+        let limits = Limits {
+            entries: self.options.entries_max,
+            terms: RULE_TERMS_MAX,
+        };
         let mut flat = flatten(self.policy, root, &mut context, &mut blob, limits, short)?;
         let flattened = flat.entries.len();
         if self.options.reduce {
@@ -184,7 +212,11 @@ impl RootMaker<'_> {
             interfaces: self.interfaces,
             services: &context.services,
             tables: self.options.tables,
-            room: self.options.budget.min(LENGTH_MAX).saturating_sub(self.writer.length()),
+            room: self
+                .options
+                .budget
+                .min(LENGTH_MAX)
+                .saturating_sub(self.writer.length()),
         };
         let made = layers.build(&flat, &mut record, self.writer)?;
         let at = self.writer.section(record.as_bytes());
@@ -218,7 +250,11 @@ impl RootMaker<'_> {
                 .iter()
                 .map(|test| layout::Test {
                     // Offsets into the blob are one too high, see `residual`.
-                    at: if test.at == 0 { 0 } else { test.at - 1 + data_at },
+                    at: if test.at == 0 {
+                        0
+                    } else {
+                        test.at - 1 + data_at
+                    },
                     ..*test
                 })
                 .collect();

@@ -57,7 +57,10 @@ pub fn reduce(flat: Flat) -> (Flat, Reduced) {
         if entry.verdict != 0 && entry.tests.is_empty() {
             terms.iter().for_each(|term| shadows.add(term, at as u32));
         }
-        if at > 0 && !landing && counts_only(entry, at) && keep[group] == Keep::Whole
+        if at > 0
+            && !landing
+            && counts_only(entry, at)
+            && keep[group] == Keep::Whole
             && counts_only(&flat.entries[group], group)
             && flat.terms_of(group) == terms
             && (group + 1..at).all(|between| keep[between] != Keep::Whole)
@@ -93,7 +96,10 @@ fn rebuild(flat: Flat, keep: &[Keep]) -> Flat {
         numbers.push(next);
         next += u32::from(*state == Keep::Whole);
     }
-    let mut out = Flat { reads_transport: flat.reads_transport, ..Flat::default() };
+    let mut out = Flat {
+        reads_transport: flat.reads_transport,
+        ..Flat::default()
+    };
     let ends: Vec<usize> = flat.entries.iter().skip(1).map(|e| e.terms_from).collect();
     let mut terms = flat.terms.into_iter();
     for (at, mut entry) in flat.entries.into_iter().enumerate() {

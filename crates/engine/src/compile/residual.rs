@@ -32,8 +32,11 @@ impl Blob {
     where
         T: weir_policy::model::Value,
     {
-        let pairs: Vec<[u32; 2]> =
-            set.ranges().iter().map(|r| [r.0.into(), r.1.into()]).collect();
+        let pairs: Vec<[u32; 2]> = set
+            .ranges()
+            .iter()
+            .map(|r| [r.0.into(), r.1.into()])
+            .collect();
         (self.add(pairs.as_bytes()), pairs.len() as u32)
     }
 }
@@ -43,9 +46,16 @@ fn words(value: u128) -> [u64; 2] {
 }
 
 /// The tests that a condition becomes when it is run.
-pub fn tests(policy: &Policy, test: &ModelTest, rule: RuleId, blob: &mut Blob)
--> Result<Vec<Test>, Error> {
-    let mut out = Test { negate: u8::from(test.negate), ..Test::default() };
+pub fn tests(
+    policy: &Policy,
+    test: &ModelTest,
+    rule: RuleId,
+    blob: &mut Blob,
+) -> Result<Vec<Test>, Error> {
+    let mut out = Test {
+        negate: u8::from(test.negate),
+        ..Test::default()
+    };
     let mut all = Vec::new();
     let unsupported = |what| Error::Unsupported { what, rule };
     match &test.cond {
@@ -131,7 +141,10 @@ pub fn tests(policy: &Policy, test: &ModelTest, rule: RuleId, blob: &mut Blob)
 }
 
 fn malformed() -> Test {
-    Test { kind: layout::TEST_MALFORMED, ..Test::default() }
+    Test {
+        kind: layout::TEST_MALFORMED,
+        ..Test::default()
+    }
 }
 
 fn packet_type(kind: PacketType) -> u32 {
@@ -185,8 +198,11 @@ fn flow_field(field: &CtField, out: &mut Test, blob: &mut Blob) -> Result<(), &'
     out.small = small;
     match (addresses, ports) {
         (Some(AddrMatch::Ranges(set)), _) => {
-            let pairs: Vec<[[u64; 2]; 2]> =
-                set.ranges().iter().map(|r| [words(r.0), words(r.1)]).collect();
+            let pairs: Vec<[[u64; 2]; 2]> = set
+                .ranges()
+                .iter()
+                .map(|r| [words(r.0), words(r.1)])
+                .collect();
             (out.at, out.count) = (blob.add(pairs.as_bytes()), pairs.len() as u32);
         }
         (Some(AddrMatch::Masked { value, mask }), _) => {
@@ -220,5 +236,12 @@ pub fn operation(op: &Op, rule: RuleId, index: usize) -> layout::Op {
         Op::SetAdd { set, .. } => (layout::OP_SET_ADD, 0, set.0, 0),
         Op::SetDelete { set, .. } => (layout::OP_SET_DELETE, 0, set.0, 0),
     };
-    layout::Op { kind, small, index: index as u16, rule: rule.0, a, b }
+    layout::Op {
+        kind,
+        small,
+        index: index as u16,
+        rule: rule.0,
+        a,
+        b,
+    }
 }

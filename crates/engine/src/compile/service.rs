@@ -70,8 +70,12 @@ impl Service {
             output: classes(&self.output, &other.output),
         };
         let none = |words: &[u64]| words.iter().all(|w| *w == 0);
-        let empty = [&out.proto, &out.kind, &out.flags].iter().any(|b| none(&b.0))
-            || [&out.input, &out.output].iter().any(|c| c.as_ref().is_some_and(|c| none(c)));
+        let empty = [&out.proto, &out.kind, &out.flags]
+            .iter()
+            .any(|b| none(&b.0))
+            || [&out.input, &out.output]
+                .iter()
+                .any(|c| c.as_ref().is_some_and(|c| none(c)));
         (!empty).then_some(out)
     }
 }

@@ -9,8 +9,8 @@ use super::service::{Bits, Service, Services};
 use super::span::Span;
 use super::term::{Term, address_last};
 use weir_policy::model::{
-    AddrMatch, Cond, Family, NamedSet, RangeSet, SetDimension, SetEntry, SetField,
-    SetId, SetPart, Test,
+    AddrMatch, Cond, Family, NamedSet, RangeSet, SetDimension, SetEntry, SetField, SetId, SetPart,
+    Test,
 };
 
 /// Transport kinds, numbers of `enum weir_transport`.
@@ -64,23 +64,38 @@ impl Context<'_> {
             Cond::Dst(AddrMatch::Ranges(set)) => self.address(1, set, negate),
             Cond::InIface(pattern) => {
                 let classes = self.classes(&self.interfaces.matching(pattern), negate);
-                self.service(Service { input: Some(classes), ..Service::ANY })
+                self.service(Service {
+                    input: Some(classes),
+                    ..Service::ANY
+                })
             }
             Cond::OutIface(pattern) => {
                 let classes = self.classes(&self.interfaces.matching(pattern), negate);
-                self.service(Service { output: Some(classes), ..Service::ANY })
+                self.service(Service {
+                    output: Some(classes),
+                    ..Service::ANY
+                })
             }
             Cond::Proto(set) => {
                 let proto = Bits::of(|v| set.contains(v) != negate);
-                self.service(Service { proto, ..Service::ANY })
+                self.service(Service {
+                    proto,
+                    ..Service::ANY
+                })
             }
             Cond::LaterFragment => {
                 let kind = Bits::of(|v| (v >> 3 & 3 == FRAGMENT_LATER) != negate);
-                self.service(Service { kind, ..Service::ANY })
+                self.service(Service {
+                    kind,
+                    ..Service::ANY
+                })
             }
             Cond::State(mask) => {
                 let kind = Bits::of(|v| (u32::from(mask.0) >> (v >> 5) & 1 != 0) != negate);
-                self.service(Service { kind, ..Service::ANY })
+                self.service(Service {
+                    kind,
+                    ..Service::ANY
+                })
             }
             Cond::SrcPort(set) => self.ports(Some(set), None, negate),
             Cond::DstPort(set) => self.ports(None, Some(set), negate),
@@ -102,7 +117,11 @@ impl Context<'_> {
 
     fn address(&self, side: usize, set: &RangeSet<u128>, negate: bool) -> Vec<Term> {
         let top = address_last(self.family);
-        let set = if negate { set.complement(top) } else { set.clone() };
+        let set = if negate {
+            set.complement(top)
+        } else {
+            set.clone()
+        };
         let mut term = Term::ANY;
         match Span::of(set.intersect(&RangeSet::range(0, top)), top) {
             Some(span) => term.address[side] = span,
@@ -124,7 +143,10 @@ impl Context<'_> {
     /// A term that says nothing but this service; none when the service is empty.
     fn service(&mut self, service: Service) -> Vec<Term> {
         match service.and(&Service::ANY) {
-            Some(service) => vec![Term { service: self.services.number(service), ..Term::ANY }],
+            Some(service) => vec![Term {
+                service: self.services.number(service),
+                ..Term::ANY
+            }],
             None => vec![],
         }
     }
@@ -136,10 +158,17 @@ impl Context<'_> {
         negate: bool,
     ) -> Vec<Term> {
         let kind = Bits::of(|v| (TRANSPORT_TCP..=TRANSPORT_SCTP).contains(&(v & 7)));
-        let mut terms = self.service(Service { kind, ..Service::ANY });
+        let mut terms = self.service(Service {
+            kind,
+            ..Service::ANY
+        });
         for (side, set) in [src, dst].into_iter().enumerate() {
             let Some(set) = set else { continue };
-            let set = if negate { set.complement(u16::MAX) } else { set.clone() };
+            let set = if negate {
+                set.complement(u16::MAX)
+            } else {
+                set.clone()
+            };
             match Span::of(set, u16::MAX) {
                 Some(span) => terms[0].port[side] = span,
                 None => return vec![],
@@ -151,12 +180,19 @@ impl Context<'_> {
     fn flags(&mut self, f: impl Fn(u8) -> bool) -> Vec<Term> {
         let kind = Bits::of(|v| v & 7 == TRANSPORT_TCP);
         let flags = Bits::of(f);
-        self.service(Service { kind, flags, ..Service::ANY })
+        self.service(Service {
+            kind,
+            flags,
+            ..Service::ANY
+        })
     }
 
     fn icmp(&mut self, kind: Option<u8>, codes: (u8, u8), negate: bool) -> Vec<Term> {
         let transport = Bits::of(|v| v & 7 == TRANSPORT_ICMP);
-        let mut terms = self.service(Service { kind: transport, ..Service::ANY });
+        let mut terms = self.service(Service {
+            kind: transport,
+            ..Service::ANY
+        });
         let set = match kind {
             None => RangeSet::range(0, u16::MAX),
             Some(kind) => {
@@ -164,7 +200,11 @@ impl Context<'_> {
                 RangeSet::range(value(codes.0), value(codes.1))
             }
         };
-        let set = if negate { set.complement(u16::MAX) } else { set };
+        let set = if negate {
+            set.complement(u16::MAX)
+        } else {
+            set
+        };
         match Span::of(set, u16::MAX) {
             Some(span) => terms[0].port[0] = span,
             None => return vec![],
@@ -217,7 +257,11 @@ impl Context<'_> {
         for term in terms {
             let top = address_last(self.family);
             let [src, dst] = &term.address;
-            let (at, span) = if *src == Span::Any { (1, dst) } else { (0, src) };
+            let (at, span) = if *src == Span::Any {
+                (1, dst)
+            } else {
+                (0, src)
+            };
             let mut alone = Term::ANY;
             alone.address[at] = span.clone();
             if alone != term {
@@ -283,7 +327,11 @@ impl Context<'_> {
                 Some(last) if last.inside != entry.nomatch && last.seconds == seconds => {
                     last.terms.extend(terms);
                 }
-                _ => groups.push(SetGroup { inside: !entry.nomatch, seconds, terms }),
+                _ => groups.push(SetGroup {
+                    inside: !entry.nomatch,
+                    seconds,
+                    terms,
+                }),
             }
         }
         Ok(groups)
@@ -344,7 +392,11 @@ impl Context<'_> {
             Some(_) if first > 0 => return vec![],
             Some(p) => (Bits::of(|v| v == p), Bits::ALL, all, side),
         };
-        let mut terms = self.service(Service { proto, kind, ..Service::ANY });
+        let mut terms = self.service(Service {
+            proto,
+            kind,
+            ..Service::ANY
+        });
         match Span::of(range, u16::MAX) {
             Some(span) if !terms.is_empty() => terms[0].port[side] = span,
             Some(_) => {}

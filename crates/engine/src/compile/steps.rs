@@ -26,13 +26,26 @@ pub fn check(flat: &Flat, family: Family, services: &Services) -> Result<u32, Er
             given = given.min(overlap(terms.iter().map(|t| &t.address[side]), top));
             given = given.min(overlap(terms.iter().map(|t| &t.port[side]), u16::MAX));
         }
-        let proto = |value: u8| terms.iter().filter(move |t| services.get(t.service).proto.has(value));
-        given = given.min((0..=255).map(|value| proto(value).count()).max().unwrap_or(0));
+        let proto = |value: u8| {
+            terms
+                .iter()
+                .filter(move |t| services.get(t.service).proto.has(value))
+        };
+        given = given.min(
+            (0..=255)
+                .map(|value| proto(value).count())
+                .max()
+                .unwrap_or(0),
+        );
     }
     if given > limit {
         let rule = |at: &usize| flat.entries[*at].rules.first().copied();
         let rules = going_on.iter().filter_map(rule).take(8).collect();
-        return Err(Error::Steps { given, limit, rules });
+        return Err(Error::Steps {
+            given,
+            limit,
+            rules,
+        });
     }
     Ok(given as u32 + 1)
 }
@@ -42,7 +55,9 @@ fn overlap<'t, T: Field + 't>(spans: impl Iterator<Item = &'t Span<T>>, top: T) 
     let mut events: Vec<(T, bool)> = Vec::new();
     for span in spans {
         // An end sorts behind a start at the same value: both ends are inclusive.
-        span.each(top, |first, last| events.extend([(first, false), (last, true)]));
+        span.each(top, |first, last| {
+            events.extend([(first, false), (last, true)])
+        });
     }
     events.sort_unstable();
     let (mut now, mut most) = (0usize, 0);

@@ -31,7 +31,13 @@ struct Rows {
 impl Rows {
     fn new(words: usize) -> Self {
         let stride = if words == 1 { 8 } else { (words + 1) * 8 };
-        Rows { words, stride, bytes: Vec::new(), numbers: HashMap::new(), count: 0 }
+        Rows {
+            words,
+            stride,
+            bytes: Vec::new(),
+            numbers: HashMap::new(),
+            count: 0,
+        }
     }
 
     /// The number of a row. `hash` must be a function of the bits.
@@ -123,7 +129,10 @@ pub struct Builder<'a> {
 impl Builder<'_> {
     /// Builds a chunk over terms in evaluation order. Sections go to `writer`.
     pub fn chunk(&self, terms: &[(&Term, u32)], writer: &mut Writer) -> Chunk {
-        assert!(!terms.is_empty() && terms.len() <= CHUNK_TERMS_MAX, "the caller cuts chunks");
+        assert!(
+            !terms.is_empty() && terms.len() <= CHUNK_TERMS_MAX,
+            "the caller cuts chunks"
+        );
         let words = terms.len().div_ceil(64);
         let positions: Vec<u32> = terms.iter().map(|t| t.1).collect();
         let mut chunk = Chunk {
@@ -164,8 +173,10 @@ impl Builder<'_> {
                 map.bounds_at = writer.section(pairs.as_bytes());
             }
             Family::V6 => {
-                let firsts: Vec<[u64; 2]> =
-                    bounds.iter().map(|b| [(b.0 >> 64) as u64, b.0 as u64]).collect();
+                let firsts: Vec<[u64; 2]> = bounds
+                    .iter()
+                    .map(|b| [(b.0 >> 64) as u64, b.0 as u64])
+                    .collect();
                 map.bounds_at = writer.section(firsts.as_bytes());
                 let classes: Vec<u32> = bounds.iter().map(|b| b.1).collect();
                 map.classes_at = writer.section(classes.as_bytes());
@@ -183,7 +194,10 @@ impl Builder<'_> {
         ids.dedup();
         let bytes: [fn(&Service) -> Bits; 3] = [|s| s.proto, |s| s.kind, |s| s.flags];
         for (at, field) in bytes.into_iter().enumerate() {
-            if ids.iter().all(|id| field(self.services.get(*id)) == Bits::ALL) {
+            if ids
+                .iter()
+                .all(|id| field(self.services.get(*id)) == Bits::ALL)
+            {
                 continue;
             }
             chunk.used |= 1 << (DIM_PROTO + at);
@@ -198,7 +212,8 @@ impl Builder<'_> {
             chunk.used |= 1 << (layout::DIM_IN + at);
             let sets = terms.iter().map(|t| field(service(t)));
             let has = |set: &&Option<Vec<u64>>, v: usize| {
-                set.as_ref().is_none_or(|bits| bits[v / 64] >> (v % 64) & 1 != 0)
+                set.as_ref()
+                    .is_none_or(|bits| bits[v / 64] >> (v % 64) & 1 != 0)
             };
             let values = self.interfaces.classes();
             chunk.small[3 + at] = small_map(sets, values, has, words, writer);
@@ -217,14 +232,21 @@ fn address_index(bounds: &[(u128, u32)], top: u128, writer: &mut Writer) -> Addr
     let cell_last = ((end - base) >> shift) as usize;
     let mut index = Vec::with_capacity(cell_last + 2);
     for cell in 0..=cell_last {
-        let first = if cell == 0 { 0 } else { base + ((cell as u128) << shift) };
+        let first = if cell == 0 {
+            0
+        } else {
+            base + ((cell as u128) << shift)
+        };
         index.push(bounds.partition_point(|b| b.0 <= first).saturating_sub(1) as u32);
     }
     index.push(bounds.len() as u32 - 1);
     let _ = top;
     let longest = index.windows(2).map(|w| w[1] - w[0] + 1).max().unwrap_or(1);
     let steps = u32::BITS - (longest - 1).leading_zeros();
-    assert!(steps <= SEARCH_STEPS_MAX, "2^24 intervals do not fit an image");
+    assert!(
+        steps <= SEARCH_STEPS_MAX,
+        "2^24 intervals do not fit an image"
+    );
     AddressMap {
         base: [(base >> 64) as u64, base as u64],
         shift,
@@ -241,7 +263,9 @@ fn ports(terms: &[(&Term, u32)], side: usize, words: usize, writer: &mut Writer)
     let bounds = sweep(terms.iter().map(|t| &t.0.port[side]), u16::MAX, &mut rows);
     let mut values = vec![0u16; 1 << 16];
     for (at, (first, row)) in bounds.iter().enumerate() {
-        let until = bounds.get(at + 1).map_or(values.len(), |b| usize::from(b.0));
+        let until = bounds
+            .get(at + 1)
+            .map_or(values.len(), |b| usize::from(b.0));
         values[usize::from(*first)..until].fill(*row as u16);
     }
     let mut numbers: HashMap<&[u16], u16> = HashMap::new();
@@ -289,7 +313,9 @@ fn small_map<S: Clone + Eq + std::hash::Hash>(
         let mut hash = 0;
         for (at, (set, terms)) in distinct.iter().enumerate() {
             if has(set, value) {
-                bits.iter_mut().zip(terms).for_each(|(all, own)| *all |= own);
+                bits.iter_mut()
+                    .zip(terms)
+                    .for_each(|(all, own)| *all |= own);
                 hash ^= spread(at);
             }
         }

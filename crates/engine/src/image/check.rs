@@ -1,6 +1,6 @@
 //! Checking an image once, so that walkers need no checks.
 
-use super::layout::{Header, MAGIC, VERSION, ALIGN};
+use super::layout::{ALIGN, Header, MAGIC, VERSION};
 use zerocopy::FromBytes;
 
 /// Why bytes are not an image.
@@ -62,7 +62,10 @@ impl<'b> Image<'b> {
 
     /// Reads a structure; zero beyond the end, which checked offsets never reach.
     pub fn read<T: FromBytes + Copy>(&self, at: u32) -> T {
-        let found = self.bytes.get(at as usize..).and_then(|b| T::read_from_prefix(b).ok());
+        let found = self
+            .bytes
+            .get(at as usize..)
+            .and_then(|b| T::read_from_prefix(b).ok());
         found.map_or_else(T::new_zeroed, |(value, _)| value)
     }
 }

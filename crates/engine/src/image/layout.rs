@@ -290,8 +290,9 @@ pub struct Chunk {
 }
 
 /// One step of a trail.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
 #[repr(C)]
 pub struct Entry {
     /// 0 go on, else `enum weir_verdict`, or [`VERDICT_HOT_DROP`].
@@ -322,8 +323,9 @@ pub struct Entry {
 pub const VERDICT_HOT_DROP: u8 = 4;
 
 /// A test that is run when its entry is met.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
 #[repr(C)]
 pub struct Test {
     /// `TEST_*`.
@@ -414,8 +416,9 @@ pub const CT_EXPIRE: u16 = 11;
 pub const CT_DIRECTION: u16 = 12;
 
 /// An operation of a matched entry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
 #[repr(C)]
 pub struct Op {
     /// `OP_*`.

@@ -16,7 +16,11 @@ use layout::CHECKSUM_AT;
 pub fn checksum(bytes: &[u8]) -> u64 {
     let mut sum = 0xcbf2_9ce4_8422_2325u64;
     for (at, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
-        let word = if at * 8 == CHECKSUM_AT { 0 } else { u64::from_le_bytes(*word) };
+        let word = if at * 8 == CHECKSUM_AT {
+            0
+        } else {
+            u64::from_le_bytes(*word)
+        };
         sum = (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3);
     }
     sum

@@ -11,7 +11,9 @@ pub struct Writer {
 
 impl Default for Writer {
     fn default() -> Self {
-        let mut writer = Writer { bytes: vec![0; size_of::<Header>()] };
+        let mut writer = Writer {
+            bytes: vec![0; size_of::<Header>()],
+        };
         writer.align(ALIGN);
         writer
     }

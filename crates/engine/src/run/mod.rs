@@ -4,7 +4,10 @@
 //! what remembers ([`Live`]). Out: an [`Outcome`]. The same steps as `plane/bpf/walk.h`; the
 //! meaning is `policy::eval`'s.
 
+mod reference;
 mod test;
+
+pub use reference::Reference;
 
 use crate::image::layout::{self, Entry, Op, VERDICT_HOT_DROP, root_number};
 use crate::image::{Error, Image};
@@ -90,9 +93,8 @@ impl<'b> Runner<'b> {
     pub fn new(bytes: &'b [u8], now_ms: u64) -> Result<Self, Error> {
         let image = Image::from_bytes(bytes)?;
         let header = image.header();
-        let pattern = |at: u32| {
-            image.read(header.patterns_at + at * size_of::<layout::Pattern>() as u32)
-        };
+        let pattern =
+            |at: u32| image.read(header.patterns_at + at * size_of::<layout::Pattern>() as u32);
         Ok(Runner {
             patterns: (0..header.patterns).map(pattern).collect(),
             counters: vec![Counters::default(); header.rule_count as usize],
@@ -113,9 +115,14 @@ impl<'b> Runner<'b> {
         padded[..name.len()].copy_from_slice(name);
         let matches = |pattern: &layout::Pattern| {
             let bytes = padded.iter().zip(&pattern.mask);
-            bytes.zip(&pattern.name).all(|((byte, mask), own)| byte & mask == *own)
+            bytes
+                .zip(&pattern.name)
+                .all(|((byte, mask), own)| byte & mask == *own)
         };
-        self.patterns.iter().position(matches).map_or(0, |at| at as u16 + 1)
+        self.patterns
+            .iter()
+            .position(matches)
+            .map_or(0, |at| at as u16 + 1)
     }
 
     /// Judges a packet at its hook.
@@ -188,8 +195,13 @@ impl<'b> Runner<'b> {
             position = lookup.next(position);
             out.steps += 1;
             let entry: Entry = image.read(entries_at + position * size_of::<Entry>() as u32);
-            let context =
-                test::Context { image: &image, packet, passage, now_ms, loaded_ms: self.loaded_ms };
+            let context = test::Context {
+                image: &image,
+                packet,
+                passage,
+                now_ms,
+                loaded_ms: self.loaded_ms,
+            };
             match context.all(&entry, live) {
                 Answer::Holds => {}
                 Answer::Fails => {
@@ -248,7 +260,9 @@ fn verdict(entry: &Entry) -> Verdict {
 
 /// The flow of the packet, once tracking has looked at it.
 fn flow(passage: &Passage, live: &impl Live, now_ms: u64) -> Option<Flow> {
-    let tracked = passage.state.is_some_and(|state| state != CtState::Untracked);
+    let tracked = passage
+        .state
+        .is_some_and(|state| state != CtState::Untracked);
     if tracked { live.flow(now_ms) } else { None }
 }
 

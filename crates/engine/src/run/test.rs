@@ -38,9 +38,17 @@ impl Context<'_, '_> {
     /// Runs the tests of an entry in order.
     pub fn all(&self, entry: &Entry, live: &mut impl Live) -> Answer {
         for at in 0..u32::from(entry.tests) {
-            let test: Test = self.image.read(entry.tests_at + at * size_of::<Test>() as u32);
+            let test: Test = self
+                .image
+                .read(entry.tests_at + at * size_of::<Test>() as u32);
             if test.kind == layout::TEST_MALFORMED {
-                if matches!(self.packet.transport, Transport::Tcp { malformed: true, .. }) {
+                if matches!(
+                    self.packet.transport,
+                    Transport::Tcp {
+                        malformed: true,
+                        ..
+                    }
+                ) {
                     return Answer::HotDrop;
                 }
                 continue;
@@ -58,7 +66,9 @@ impl Context<'_, '_> {
         let (packet, passage) = (self.packet, self.passage);
         Some(match test.kind {
             layout::TEST_MARK => passage.mark & test.b == test.a,
-            layout::TEST_CONNMARK => super::flow(passage, live, self.now_ms)?.mark & test.b == test.a,
+            layout::TEST_CONNMARK => {
+                super::flow(passage, live, self.now_ms)?.mark & test.b == test.a
+            }
             layout::TEST_SRC_MASKED => self.masked(test.at, packet.src),
             layout::TEST_DST_MASKED => self.masked(test.at, packet.dst),
             layout::TEST_MAC => {
@@ -126,7 +136,11 @@ impl Context<'_, '_> {
         };
         let address = |direction: usize, side: usize| {
             let address = flow.address[direction][side];
-            if test.b != 0 { self.masked(test.at, address) } else { self.in_addresses(test, address) }
+            if test.b != 0 {
+                self.masked(test.at, address)
+            } else {
+                self.in_addresses(test, address)
+            }
         };
         match test.small {
             layout::CT_PROTO => (test.a..=test.b).contains(&u32::from(flow.proto)),
@@ -138,7 +152,6 @@ impl Context<'_, '_> {
             layout::CT_ORIG_DST_PORT => port(0, 1),
             layout::CT_REPL_SRC_PORT => port(1, 0),
             layout::CT_REPL_DST_PORT => port(1, 1),
-            layout::CT_STATUS if test.a == 0 => flow.status == 0,
             layout::CT_STATUS => u32::from(flow.status) & test.a != 0,
             layout::CT_EXPIRE => (test.a..=test.b).contains(&flow.expires),
             _ => (flow.direction == Direction::Original) == (test.a != 0),
@@ -165,7 +178,10 @@ impl Context<'_, '_> {
     fn in_addresses(&self, test: &Test, value: u128) -> bool {
         search(test.count, |at| {
             let first = self.wide(test.at + at * 32);
-            (value.cmp(&first), value <= self.wide(test.at + at * 32 + 16))
+            (
+                value.cmp(&first),
+                value <= self.wide(test.at + at * 32 + 16),
+            )
         })
     }
 
