@@ -6,5 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod dialect;
+pub mod eval;
 pub mod model;
 pub mod syntax;
