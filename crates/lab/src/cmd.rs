@@ -5,6 +5,7 @@ pub mod established;
 pub mod flat;
 pub mod load;
 pub mod peers;
+pub mod push;
 pub mod rules;
 
 use std::path::PathBuf;

@@ -127,3 +127,23 @@ fn namespaces_go_with_their_values() {
         .expect("the name");
     assert!(!Path::new("/run/netns").join(*name).exists());
 }
+
+#[test]
+fn packets_go_into_a_namespace_of_somebody_else() {
+    if !root() {
+        return;
+    }
+    let theirs = Namespace::receiver("theirs").expect("a namespace");
+    let opened = Namespace::open(&theirs.name, "v0").expect("opened");
+    assert_eq!(opened.interface, theirs.interface);
+    assert_eq!(opened.hardware_address, theirs.hardware_address);
+    let trace = Trace::tcp(Family::V4, 300, 8).to_address(0xc000_0201);
+    assert_eq!(push_trace(&opened, &trace, 2).expect("pushed"), 600);
+    drop(opened);
+    assert!(
+        Path::new("/run/netns").join(&theirs.name).exists(),
+        "an opened namespace must stay"
+    );
+    assert!(Namespace::open(&theirs.name, "v7").is_err());
+    assert!(Namespace::open("wtlab-there-is-none", "v0").is_err());
+}
