@@ -114,7 +114,14 @@ fn transport(packet: &Packet) -> (u8, Vec<u8>) {
             head.extend(&quoted[..keep]);
             (icmp, head)
         }
-        Transport::Other { protocol, head } => (*protocol, head.clone()),
+        Transport::Other { protocol, head } => {
+            let mut head = head.clone();
+            if *protocol == SCTP {
+                // The payload belongs to the one chunk.
+                head[14..16].copy_from_slice(&(4 + packet.payload as u16).to_be_bytes());
+            }
+            (*protocol, head)
+        }
     };
     body.extend(payload(packet.payload));
     fill_checksum(packet, protocol, &mut body);
