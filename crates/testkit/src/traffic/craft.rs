@@ -116,7 +116,7 @@ fn transport(packet: &Packet) -> (u8, Vec<u8>) {
         }
         Transport::Other { protocol, head } => {
             let mut head = head.clone();
-            if *protocol == SCTP {
+            if *protocol == SCTP && head.len() >= 16 {
                 // The payload belongs to the one chunk.
                 head[14..16].copy_from_slice(&(4 + packet.payload as u16).to_be_bytes());
             }
@@ -148,7 +148,7 @@ fn fill_checksum(packet: &Packet, protocol: u8, body: &mut [u8]) {
         TCP => 16,
         UDP | UDPLITE => 6,
         ICMP | ICMPV6 => 2,
-        SCTP => {
+        SCTP if body.len() >= 12 => {
             let mut crc = crc32c(body);
             crc ^= u32::from(packet.bad_checksum);
             body[8..12].copy_from_slice(&crc.to_le_bytes());
@@ -156,6 +156,9 @@ fn fill_checksum(packet: &Packet, protocol: u8, body: &mut [u8]) {
         }
         _ => return,
     };
+    if body.len() < offset + 2 {
+        return;
+    }
     let start = if protocol == ICMP {
         0
     } else {
