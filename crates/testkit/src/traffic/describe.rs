@@ -244,7 +244,12 @@ impl Body<'_> {
                 packet(self.bytes.get(8..)?, detail, Quoted::Yes)
             )
         } else {
-            text + &format!(" {}", digest(self.bytes.get(8..)?))
+            // A time stamp reply carries the time of day.
+            let rest = self.bytes.get(8..)?;
+            match (self.protocol, kind) {
+                (ICMP, 14) => text + &format!(" {} bytes", rest.len()),
+                _ => text + &format!(" {}", digest(rest)),
+            }
         })
     }
 }
