@@ -15,6 +15,8 @@ pub mod print;
 pub mod value;
 
 pub use ast::File;
+pub use parse::Fault;
+pub(crate) use parse::{ip as parse_ip, number as parse_number};
 pub use print::print;
 
 use crate::model::{Family, SourceId};
