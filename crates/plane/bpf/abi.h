@@ -173,6 +173,7 @@ struct weir_control {
 	__u64 flow_statistics[16];	/* see flow.h */
 	__u8 pad_end[48];
 	struct weir_test test;
+	struct weir_settings loaded;	/* what the programs were loaded with */
 };
 
 /* Addresses with a routing type of their own, sorted, disjoint: who is LOCAL, who BROADCAST. */
