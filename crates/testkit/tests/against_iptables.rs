@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use weir_policy::model::Policy;
 use weir_testkit::compare::case::{self, Case};
 use weir_testkit::compare::engine::{self, Engine, Reading, Run};
-use weir_testkit::compare::model::Follower;
+use weir_testkit::compare::model::{self, Follower};
 use weir_testkit::compare::report;
 use weir_testkit::compare::tap::Asked;
 use weir_testkit::sys;
@@ -312,6 +312,38 @@ fn tracking_agrees_with_the_kernel() {
         found.len(),
         found.join("\n")
     );
+}
+
+/// The evaluator, which defines what rules mean, counts what the kernel's iptables counts when it
+/// is shown the same packets at the same hooks.
+#[test]
+fn evaluator_agrees_with_iptables() {
+    if !kernel_is_ours("evaluator_agrees_with_iptables") {
+        return;
+    }
+    let _guard = lock();
+    let (mut found, mut seen, mut same) = (Vec::new(), 0, 0);
+    // The evaluator does not translate addresses, so it cannot follow packets through nat.
+    let cases: Vec<Case> = cases().into_iter().filter(|case| !case.has_nat).collect();
+    for case in &cases {
+        let policy = match model::policy_of(case) {
+            Ok(policy) => policy,
+            Err(error) => {
+                found.push(format!("{}: not lowered: {error}", case.name));
+                continue;
+            }
+        };
+        let observed = engine::observe(case, Asked::Packet).expect("run with a tap");
+        seen += observed.sightings.len();
+        let (run, remarks) = model::evaluate(case, &policy, &observed);
+        let differences =
+            report::differences(case, &observed.run, &run, ("iptables", "evaluator"));
+        same += usize::from(differences.is_empty());
+        found.extend(remarks);
+        found.extend(differences);
+    }
+    println!("{same} of {} cases equal, {seen} packets at hooks", cases.len());
+    assert!(found.is_empty(), "the evaluator differs:\n{}", found.join("\n"));
 }
 
 #[test]

@@ -57,7 +57,11 @@ pub struct Run {
 
 /// Runs a case through an engine. `expected` is a run of the other engine to be patient for.
 pub fn run(case: &Case, engine: &Engine, expected: Option<&Run>, reading: Reading) -> Result<Run> {
-    let lab = Lab::create().context("build the laboratory")?;
+    let filter = match engine {
+        Engine::Iptables => None,
+        Engine::Weir(program) => Some(program.as_path()),
+    };
+    let lab = Lab::create_with(filter).context("build the laboratory")?;
     let mut wire = Wire::open(&lab)?;
     load(&lab, case, engine)
         .with_context(|| format!("load {} into {}", case.name, engine.name()))?;

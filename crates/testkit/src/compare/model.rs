@@ -5,13 +5,79 @@
 //! remarks where the mark or the TOS byte on the way differs, or a packet goes on that the
 //! evaluator has dropped. It looks at meaning only; the compiled forms have their own tests.
 
+use anyhow::{Context, Result};
 use weir_engine::packet::{Arrival, packet};
+use weir_policy::dialect::iptables::{self, Input, LowerOptions};
+use weir_policy::dialect::ipset;
 use weir_policy::eval::{Evaluator, Locals, Passage};
 use weir_policy::model::{Family as ModelFamily, Hook, Policy, RangeSet, Table, Verdict};
 
-use super::case::Family;
+use weir_policy::syntax::Sources;
+
+use super::case::{Case, Family};
 use super::counters::{Count, Counters, Key};
+use super::engine::{Observed, Run};
 use super::tap::Sighting;
+
+/// The policy that a case's files mean; an error lists every message.
+pub fn policy_of(case: &Case) -> Result<Policy> {
+    let mut sources = Sources::new();
+    let mut messages = Vec::new();
+    let mut rules = Vec::new();
+    for file in &case.rules {
+        let name = file.path.display().to_string();
+        let source = sources.add(name.clone(), file.text.as_str());
+        let family = match file.family {
+            Family::V4 => ModelFamily::V4,
+            Family::V6 => ModelFamily::V6,
+        };
+        let (tree, found) = iptables::parse_as(&file.text, source, family);
+        messages.extend(found);
+        rules.push((name, tree));
+    }
+    let mut sets = Vec::new();
+    if let Some((path, text)) = &case.sets {
+        let name = path.display().to_string();
+        let source = sources.add(name.clone(), text.as_str());
+        let (tree, found) = ipset::parse(text, source);
+        messages.extend(found);
+        sets.push((name, tree));
+    }
+    let inputs: Vec<Input> = rules
+        .iter()
+        .map(|(name, file)| Input::Rules { name, file })
+        .chain(sets.iter().map(|(name, file)| Input::Sets { name, file }))
+        .collect();
+    let (policy, report) = iptables::lower(&inputs, &LowerOptions::default());
+    messages.extend(report.diagnostics);
+    policy.with_context(|| {
+        let errors = messages.iter().filter(|message| message.is_error());
+        errors.map(|message| message.line(&sources)).collect::<Vec<_>>().join("\n")
+    })
+}
+
+/// The evaluator's run over what the kernel showed; packets are the kernel's own.
+#[must_use]
+pub fn evaluate(case: &Case, policy: &Policy, observed: &Observed) -> (Run, Vec<String>) {
+    let mut follower = Follower::new(policy, 0);
+    let mut after_steps = Vec::new();
+    let mut remarks = Vec::new();
+    for (step, now_ms, sighting) in &observed.sightings {
+        while after_steps.len() < *step {
+            after_steps.push(follower.counters());
+        }
+        follower.follow(sighting, *now_ms);
+        let line = case.steps.get(*step).map_or(0, |step| step.line);
+        let place = format!("{}.traffic:{line}: ", case.name);
+        remarks.extend(follower.remarks.drain(..).map(|remark| place.clone() + &remark));
+    }
+    let counters = follower.counters();
+    while after_steps.len() < case.steps.len() {
+        after_steps.push(counters.clone());
+    }
+    let records = observed.run.records.clone();
+    (Run { records, counters, after_steps }, remarks)
+}
 
 /// An evaluator that follows a kernel.
 pub struct Follower<'p> {
