@@ -188,8 +188,13 @@ impl Tracker {
         if packet.dst != about.src {
             return invalid();
         }
-        match self.find(&tuple.inverse(), now_ms) {
-            Some((number, direction)) => seen(CtState::Related, Some(number), direction),
+        match self.find(&tuple, now_ms) {
+            Some((number, Direction::Original)) => {
+                seen(CtState::Related, Some(number), Direction::Reply)
+            }
+            Some((number, Direction::Reply)) => {
+                seen(CtState::Related, Some(number), Direction::Original)
+            }
             None => invalid(),
         }
     }
