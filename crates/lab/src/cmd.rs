@@ -87,7 +87,8 @@ impl Common {
     /// When that fails.
     pub fn begin(&self) -> Result<()> {
         interrupt::listen()?;
-        netns::remove_stale().context("cannot remove namespaces of an earlier run")
+        let weir = self.loader().weir;
+        netns::remove_stale(weir.as_deref()).context("cannot remove namespaces of an earlier run")
     }
 
     /// Prints the result and writes the record.

@@ -96,8 +96,8 @@ pub struct Control {
     pub locals_active: u32,
     /// Whether an answer process takes rejects.
     pub answering: u32,
-    /// Unused.
-    pub reserved: u32,
+    /// Always 0.
+    pub zero: u32,
     /// Its sockets.
     pub answer_cookie: [u64; 4],
     /// Clock of test runs.

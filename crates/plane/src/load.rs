@@ -20,7 +20,7 @@ use crate::sys::memory::Mapping;
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
 
 /// Names of the maps, as in `maps.h`; each is pinned under its name.
-pub const MAPS: [&str; 9] = [
+pub const MAPS: [&str; 10] = [
     "images",
     "counters",
     "histories",
@@ -30,7 +30,13 @@ pub const MAPS: [&str; 9] = [
     "events",
     "rejects",
     "handoff",
+    "scratch",
 ];
+/// Whether user space maps the memory of a map.
+pub fn is_mapped(name: &str) -> bool {
+    !matches!(name, "events" | "rejects" | "handoff" | "scratch")
+}
+
 /// Names of the programs, as in the `.bpf.c` files.
 pub const PROGRAMS: [&str; 2] = ["weir_judge", "weir_early"];
 
@@ -275,7 +281,7 @@ fn take(object: &Object, settings: Settings) -> Result<Instance> {
             .maps()
             .find(|m| m.name() == name)
             .ok_or_else(|| load_error(&format!("the object has no map {name}")))?;
-        let array = map.map_type() == libbpf_rs::MapType::Array;
+        let array = is_mapped(name);
         maps.push(Map::adopt(duplicate(map.as_fd())?, array).map_err(system("mapping a map"))?);
     }
     let mut programs = Vec::with_capacity(PROGRAMS.len());

@@ -178,7 +178,7 @@ fn put_transport(key: &mut Key, from: &Transport) {
             key.payload = *payload;
             key.malformed = u8::from(*malformed);
             if !malformed {
-                parse::note_tcp_options(key, options);
+                super::parse::put_tcp_options(key, options);
             }
             transport::TCP
         }
