@@ -63,7 +63,20 @@ struct flow_work {
 	__u32 end;
 	__u32 ack;
 	__u32 sack;
+	__u32 zero;	/* always 0, which the verifier does not know */
 };
+
+/*
+ * Makes the verifier forget what it knows of these numbers, so that it follows what comes next
+ * once and not once for every way to get there.
+ */
+static __always_inline void flow_forget(struct flow_work *w)
+{
+	w->control ^= w->zero;
+	w->recent ^= w->zero;
+	w->old ^= w->zero;
+	w->new ^= w->zero;
+}
 
 static __always_inline bool seq_before(__u32 a, __u32 b)
 {
@@ -260,10 +273,12 @@ static __always_inline __u32 flow_judge(struct flow_work *w, __u32 kind,
 		w->sequence = w->sender->end;
 		w->end = w->sequence;
 	}
-	fit = flow_conditions(w);
+	flow_forget(w);
+	fit = flow_conditions(w) ^ w->zero;
 	if (fit != FLOW_OUTCOME_FITS)
 		return flow_has(w, w->me, FLOW_LIBERAL) ? FLOW_OUTCOME_FITS : fit;
 	flow_note(w, p);
+	flow_forget(w);
 	if (kind == TCP_KIND_ACK)
 		flow_note_retransmission(w, p);
 	return FLOW_OUTCOME_FITS;
@@ -447,11 +462,15 @@ static __always_inline __u32 flow_tcp_timeout(const struct flow_work *w, __u32 k
 static __always_inline __u32 flow_tcp_segment(struct flow_work *w, const struct weir_packet *p,
 					      __u32 left)
 {
-	__u32 kind = flow_tcp_kind(p->tcp_flags), todo, timeout;
+	__u32 kind = flow_tcp_kind(p->tcp_flags) ^ w->zero, todo, timeout;
 
-	todo = flow_states(w, kind, p);
+	todo = flow_states(w, kind, p) ^ w->zero;
+	flow_forget(w);
+	kind ^= w->zero;
 	if (todo == FLOW_OUTCOME_FITS) {
-		todo = flow_judge(w, kind, p);
+		todo = flow_judge(w, kind, p) ^ w->zero;
+		flow_forget(w);
+		kind ^= w->zero;
 		if (todo == FLOW_OUTCOME_INVALID)
 			return flow_refused(w, kind, left);
 		if (todo == FLOW_OUTCOME_IGNORE)
@@ -463,7 +482,8 @@ static __always_inline __u32 flow_tcp_segment(struct flow_work *w, const struct 
 	w->control = (w->control & ~FLOW_STATE) | w->new;
 	if (w->old != w->new && w->new == TCP_STATE_FIN_WAIT)
 		w->control |= FLOW_CLOSE_INIT << (8 * w->me);
-	timeout = flow_tcp_timeout(w, kind);
+	timeout = flow_tcp_timeout(w, kind) ^ w->zero;
+	flow_forget(w);
 	if (!(w->control & FLOW_SEEN_REPLY)) {
 		if (kind == TCP_KIND_RST)
 			return FLOW_OUTCOME_GONE;
@@ -480,21 +500,31 @@ static __always_inline __u32 flow_tcp_segment(struct flow_work *w, const struct 
 	return timeout;
 }
 
-/* The memory of a connection that begins with this segment (a SYN or an acknowledgement). */
-static __always_inline void flow_tcp_open(struct flow_work *w, const struct weir_packet *p)
+/*
+ * The memory of a connection that begins with this segment (a SYN or an acknowledgement), and its
+ * timeout.
+ */
+static __always_inline __u32 flow_tcp_open(struct flow_work *w, const struct weir_packet *p)
 {
 	__u32 end = flow_tcp_end(p), window = p->window ? p->window : 1;
 
 	w->sender->end = end;
 	w->sender->max_window = window;
-	w->sender->max_end = end;
-	w->recent = TCP_KIND_NONE | FLOW_RECENT_WINDOW_ZERO;
 	if (p->tcp_flags & TCP_SYN) {
+		w->sender->max_end = end;
+		w->receiver->max_end = window;
+		w->recent = TCP_KIND_SYN | FLOW_RECENT_WINDOW_ZERO;
 		flow_take_options(w, p);
-		return;
+		w->control |= TCP_STATE_SYN_SENT;
+		return FLOW_TIMEOUT_TCP + TCP_STATE_SYN_SENT;
 	}
 	w->sender->max_end = end + window;
-	w->control |= FLOW_SACK | FLOW_LIBERAL | FLOW_SACK << 8 | FLOW_LIBERAL << 8;
+	w->recent = TCP_KIND_ACK | FLOW_RECENT_WINDOW_ZERO;
+	w->control |= FLOW_SACK | FLOW_LIBERAL | FLOW_SACK << 8 | FLOW_LIBERAL << 8 |
+		      TCP_STATE_ESTABLISHED;
+	if (w->timeouts[FLOW_TIMEOUT_TCP_ESTABLISHED] > w->timeouts[FLOW_TIMEOUT_TCP_UNACKNOWLEDGED])
+		return FLOW_TIMEOUT_TCP_UNACKNOWLEDGED;
+	return FLOW_TIMEOUT_TCP_ESTABLISHED;
 }
 
 #endif

@@ -42,8 +42,13 @@ impl Layout {
     pub fn for_flows(flows: u32) -> Self {
         let lines = (u64::from(flows) * 3 / 2).div_ceil(u64::from(LINE_SLOTS));
         Layout {
-            lines: u32::try_from(lines.clamp(1, 1 << 20)).expect("clamped"),
+            lines: u32::try_from(lines.clamp(1, 60_000)).expect("clamped"),
         }
+    }
+
+    /// Flows that it is made for.
+    pub fn flows(&self) -> u32 {
+        self.slots() / 3 * 2
     }
 
     /// Slots.
@@ -130,11 +135,19 @@ pub fn lives(entry: &Entry, now: u32) -> bool {
     entry.control & c::USED != 0 && left.wrapping_sub(1) < TIMEOUT_MAX
 }
 
-/// Bytes of `word` that equal `tag`, as their highest bits; bytes above the lowest true one may be
-/// named wrongly, which costs only a comparison.
+/// Slots of one word with the same tag, at most: so many are looked at.
+const EQUAL_TAGS: u32 = 3;
+
+/// Bytes of `word` that equal `tag`, as their highest bits.
 fn matching(word: u64, tag: u8) -> u64 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let x = word ^ u64::from(tag) * 0x0101_0101_0101_0101;
-    x.wrapping_sub(0x0101_0101_0101_0101) & !x & 0x8080_8080_8080_8080
+    !(((x & LOW) + LOW) | x | LOW)
+}
+
+/// Whether a word has as many slots with this tag as are looked at.
+fn crowded(word: u64, tag: u8) -> bool {
+    matching(word, tag).count_ones() >= EQUAL_TAGS
 }
 
 impl FlowTable {
@@ -161,33 +174,34 @@ impl FlowTable {
         (tag, line * 8, (hash >> 40) as u32 & 7)
     }
 
-    /// Whether a slot holds this conversation.
-    fn holds(&self, slot: u32, name: &Name) -> bool {
-        let entry = &self.entries[slot as usize];
-        if entry.control & c::USED == 0
-            || (entry.pair, entry.ports, entry.meta) != (name.pair, name.ports, name.meta)
-        {
-            return false;
-        }
-        let cold = &self.cold[slot as usize];
-        name.meta & meta::V6 == 0 || (cold.low, cold.high) == (name.low, name.high)
-    }
-
-    /// The slot of a conversation, living or not, or [`NO_SLOT`].
+    /// The slot of a name, living or not, or [`NO_SLOT`].
     pub fn find(&self, name: &Name) -> u32 {
         let (tag, first, home) = self.place(name);
         for step in 0..8 {
             let word = first + (home ^ step);
             let mut hits = matching(self.tags[word as usize], tag);
-            while hits != 0 {
+            for _ in 0..EQUAL_TAGS {
+                if hits == 0 {
+                    break;
+                }
                 let slot = word * 8 + hits.trailing_zeros() / 8;
-                if self.holds(slot, name) {
+                let entry = &self.entries[slot as usize];
+                if (entry.pair, entry.ports, entry.meta) == (name.pair, name.ports, name.meta)
+                    && entry.control & c::USED != 0
+                {
                     return slot;
                 }
                 hits &= hits - 1;
             }
         }
         NO_SLOT
+    }
+
+    /// Whether the flow is between the packet's addresses. An IPv6 name has only a keyed 64-bit
+    /// hash of them; should two pairs of addresses ever meet in one, the second is not tracked.
+    fn between(&self, slot: u32, name: &Name) -> bool {
+        let cold = &self.cold[slot as usize];
+        name.meta & meta::V6 == 0 || (cold.low, cold.high) == (name.low, name.high)
     }
 
     /// Looks at a packet before the rules; `about`: the packet that an ICMP error speaks of. Sets
@@ -242,6 +256,9 @@ impl FlowTable {
 
     /// A packet of a flow that lives. `None`: it begins a new flow in its place.
     fn known(&mut self, p: &Key, name: Name, slot: u32, now: u32) -> Option<(CtState, FlowRef)> {
+        if !self.between(slot, &name) {
+            return Some((CtState::Invalid, FlowRef::default()));
+        }
         let entry = &mut self.entries[slot as usize];
         let cold = &mut self.cold[slot as usize];
         let reply = direction(&name, entry.control);
@@ -289,7 +306,10 @@ impl FlowTable {
             return None;
         }
         let slot = self.find(&name);
-        if slot == NO_SLOT || !lives(&self.entries[slot as usize], now) {
+        if slot == NO_SLOT
+            || !lives(&self.entries[slot as usize], now)
+            || !self.between(slot, &name)
+        {
             return None;
         }
         Some(FlowRef {
@@ -318,11 +338,11 @@ impl FlowTable {
             self.statistics[statistic::EXPIRED] += 1;
             old
         } else {
-            let free = self.free_slot(first, home);
+            let free = self.free_slot(first, home, tag);
             if free != NO_SLOT {
                 free
             } else {
-                self.victim(first, home, now)
+                self.victim(first, home, tag, now)
             }
         };
         if slot == NO_SLOT {
@@ -341,11 +361,12 @@ impl FlowTable {
         *word = *word & !(0xff << shift) | u64::from(tag) << shift;
     }
 
-    fn free_slot(&self, first: u32, home: u32) -> u32 {
+    fn free_slot(&self, first: u32, home: u32, tag: u8) -> u32 {
         for step in 0..8 {
             let word = first + (home ^ step);
-            let free = matching(self.tags[word as usize], 0);
-            if free != 0 {
+            let tags = self.tags[word as usize];
+            let free = matching(tags, 0);
+            if free != 0 && !crowded(tags, tag) {
                 return word * 8 + free.trailing_zeros() / 8;
             }
         }
@@ -353,10 +374,14 @@ impl FlowTable {
     }
 
     /// A slot whose flow may be pushed out.
-    fn victim(&mut self, first: u32, home: u32, now: u32) -> u32 {
+    fn victim(&mut self, first: u32, home: u32, tag: u8, now: u32) -> u32 {
         let (mut best, mut least) = (NO_SLOT, u32::MAX);
         for step in 0..16u32 {
-            let slot = (first + (home ^ (step >> 3))) * 8 + (step & 7);
+            let word = first + (home ^ (step >> 3));
+            if crowded(self.tags[word as usize], tag) {
+                continue;
+            }
+            let slot = word * 8 + (step & 7);
             let entry = &self.entries[slot as usize];
             if !lives(entry, now) {
                 self.statistics[statistic::EXPIRED] += 1;
@@ -396,10 +421,10 @@ impl FlowTable {
         if self.accounting {
             cold.packets[0] = 1;
         }
-        if p.proto == proto::TCP {
-            tcp::open(&mut entry, &mut cold, p);
-        }
-        let timeout = touch(&mut entry, &mut cold, p, false, now, &self.timeouts);
+        let timeout = match p.proto {
+            proto::TCP => tcp::open(&mut entry, &mut cold, p, &self.timeouts),
+            other => protocol_timeout(other) as u32,
+        };
         entry.expires = now.wrapping_add(self.timeouts.0[timeout as usize & 15]);
         if matches!(p.proto, proto::UDP | proto::UDP_LITE) {
             entry.side[0].end = now.wrapping_add(UDP_STREAM_AFTER);
@@ -458,6 +483,16 @@ fn direction(name: &Name, control: u32) -> bool {
     name.from_high != (control & c::ORIGINAL_HIGH != 0)
 }
 
+/// The timeout of flows that are not TCP, or not yet UDP streams.
+fn protocol_timeout(protocol: u8) -> Timeout {
+    match protocol {
+        proto::UDP | proto::UDP_LITE => Timeout::Udp,
+        proto::ICMP => Timeout::Icmp,
+        proto::ICMP6 => Timeout::Icmp6,
+        _ => Timeout::Generic,
+    }
+}
+
 /// What a packet does to its flow: a timeout below 16, or an [`outcome`].
 fn touch(
     entry: &mut Entry,
@@ -467,20 +502,14 @@ fn touch(
     now: u32,
     timeouts: &Timeouts,
 ) -> u32 {
-    let timeout = match p.proto {
-        proto::TCP => return tcp::segment(entry, cold, p, reply, now, timeouts),
-        proto::UDP | proto::UDP_LITE => {
-            let young = now.wrapping_sub(entry.side[0].end) as i32 <= 0;
-            if entry.control & c::SEEN_REPLY == 0 || young {
-                Timeout::Udp
-            } else {
-                entry.control |= c::ASSURED;
-                Timeout::UdpStream
-            }
-        }
-        proto::ICMP => Timeout::Icmp,
-        proto::ICMP6 => Timeout::Icmp6,
-        _ => Timeout::Generic,
-    };
+    if p.proto == proto::TCP {
+        return tcp::segment(entry, cold, p, reply, now, timeouts);
+    }
+    let timeout = protocol_timeout(p.proto);
+    let old = now.wrapping_sub(entry.side[0].end) as i32 > 0;
+    if timeout == Timeout::Udp && entry.control & c::SEEN_REPLY != 0 && old {
+        entry.control |= c::ASSURED;
+        return Timeout::UdpStream as u32;
+    }
     timeout as u32
 }

@@ -569,29 +569,36 @@ pub fn segment(
     outcome
 }
 
-/// The memory of a connection that begins with this segment (a SYN or an acknowledgement).
-pub fn open(e: &mut Entry, cold: &mut Cold, p: &Key) {
+/// The memory of a connection that begins with this segment (a SYN or an acknowledgement), and
+/// its timeout.
+pub fn open(e: &mut Entry, cold: &mut Cold, p: &Key, timeouts: &Timeouts) -> u32 {
     let end = segment_end(p);
     let window = u32::from(p.window).max(1);
     e.side[0].end = end;
     e.side[0].max_window = window;
-    e.side[0].max_end = end;
-    e.recent = kind::NONE | r::WINDOW_ZERO;
-    if p.tcp_flags & 2 == 0 {
-        e.side[0].max_end = end.wrapping_add(window);
-        let bits = c::SACK | c::LIBERAL;
-        e.control |= bits | bits << 8;
-        return;
+    if p.tcp_flags & 2 != 0 {
+        e.side[0].max_end = end;
+        e.side[1].max_end = window;
+        let (control, recent) = (e.control, kind::SYN | r::WINDOW_ZERO);
+        let mut work = Work {
+            e,
+            cold,
+            control,
+            recent,
+            me: 0,
+        };
+        work.take_options(p);
+        let (control, recent) = (work.control, work.recent);
+        e.control = control | state::SYN_SENT;
+        e.recent = recent;
+        return Timeout::TcpSynSent as u32;
     }
-    let (control, recent) = (e.control, e.recent);
-    let mut work = Work {
-        e,
-        cold,
-        control,
-        recent,
-        me: 0,
-    };
-    work.take_options(p);
-    let control = work.control;
-    e.control = control;
+    e.side[0].max_end = end.wrapping_add(window);
+    e.recent = kind::ACK | r::WINDOW_ZERO;
+    let bits = c::SACK | c::LIBERAL;
+    e.control |= bits | bits << 8 | state::ESTABLISHED;
+    if timeouts.get(Timeout::TcpEstablished) > timeouts.get(Timeout::TcpUnacknowledged) {
+        return Timeout::TcpUnacknowledged as u32;
+    }
+    Timeout::TcpEstablished as u32
 }
