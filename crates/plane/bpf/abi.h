@@ -175,6 +175,7 @@ struct weir_control {
 	__u64 flow_statistics[16];	/* see flow.h */
 	__u8 pad_end[48];
 	struct weir_test test;
+	struct weir_settings loaded;	/* what the programs were loaded with */
 };
 
 /* Addresses with a routing type of their own, sorted, disjoint: who is LOCAL, who BROADCAST. */
@@ -203,7 +204,7 @@ enum weir_event_kind {
 };
 
 /* A record in a ring buffer. */
-#define WEIR_EVENT_BYTES 640
+#define WEIR_EVENT_BYTES 1232	/* what an ICMPv6 error may carry */
 struct weir_event {
 	__u64 time_ms;		/* packet clock */
 	__u32 kind;		/* enum weir_event_kind */

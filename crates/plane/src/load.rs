@@ -82,6 +82,16 @@ impl Capacity {
         })
     }
 
+    /// Room for what either has room for; the flow table of `other`, because it is used again.
+    pub fn at_least(self, other: Capacity) -> Capacity {
+        Capacity {
+            image: self.image.max(other.image),
+            rules: self.rules.max(other.rules),
+            history: self.history.max(other.history),
+            flows: other.flows,
+        }
+    }
+
     /// Whether a policy of these sizes fits.
     pub fn holds(&self, image: usize, rules: u32, history: usize) -> bool {
         image <= self.image as usize && rules <= self.rules && history <= self.history as usize
@@ -231,13 +241,12 @@ fn random_seed() -> [u64; 2] {
     })
 }
 
-/// Load the programs with maps of these sizes. `flows`: a flow table (and its seed) to go on with.
-pub fn load(
-    capacity: Capacity,
-    testing: bool,
-    reuse: Option<(BorrowedFd<'_>, [u64; 2])>,
-) -> Result<Instance> {
-    let layout = Layout::for_flows(capacity.flows);
+/// Maps that a larger instance goes on using: flows, and what other processes hold open.
+const LASTING: [&str; 5] = ["flows", "locals", "events", "rejects", "handoff"];
+
+/// Load the programs with maps of these sizes; `old`: the instance whose lasting maps are used on.
+pub fn load(capacity: Capacity, testing: bool, old: Option<&Instance>) -> Result<Instance> {
+    let layout = old.map_or(Layout::for_flows(capacity.flows), Instance::flow_layout);
     let settings = Settings {
         image_mask: capacity.image - 1,
         rule_capacity: capacity.rules,
@@ -248,7 +257,7 @@ pub fn load(
         flow_cold: layout.cold() as u32,
         testing: u32::from(testing),
         jiffy_multiplier: clock::jiffy_multiplier()?,
-        hash_seed: reuse.map_or_else(random_seed, |(_, seed)| seed),
+        hash_seed: old.map_or_else(random_seed, |old| old.settings.hash_seed),
     };
     LOG.lock().map(|mut l| l.clear()).ok();
     libbpf_rs::set_print(Some((PrintLevel::Info, remember)));
@@ -268,8 +277,10 @@ pub fn load(
             map.set_initial_value(settings.as_bytes())
                 .map_err(|e| load_error(&e.to_string()))?;
         }
-        if let (true, Some((fd, _))) = (map.name() == "flows", reuse) {
-            map.reuse_fd(fd).map_err(|e| load_error(&e.to_string()))?;
+        let name = map.name().to_string_lossy().into_owned();
+        if let (true, Some(old)) = (LASTING.contains(&name.as_str()), old) {
+            map.reuse_fd(old.map(&name).fd.as_fd())
+                .map_err(|e| load_error(&e.to_string()))?;
         }
     }
     let object = open.load().map_err(|e| load_error(&e.to_string()))?;
@@ -280,6 +291,7 @@ pub fn load(
     for (at, timeout) in timeouts.0.into_iter().enumerate() {
         control.store32(std::mem::offset_of!(Control, settings) + 4 * at, timeout);
     }
+    control.write(std::mem::offset_of!(Control, loaded), settings.as_bytes());
     control.store32(std::mem::offset_of!(Control, abi), abi::VERSION);
     Ok(instance)
 }
