@@ -7,10 +7,10 @@
 
 use anyhow::{Context, Result};
 use weir_engine::packet::{Arrival, packet};
-use weir_policy::dialect::iptables::{self, Input, LowerOptions};
 use weir_policy::dialect::ipset;
+use weir_policy::dialect::iptables::{self, Input, LowerOptions};
 use weir_policy::eval::{Evaluator, Locals, Passage};
-use weir_policy::model::{Family as ModelFamily, Hook, Policy, RangeSet, Table, Verdict};
+use weir_policy::model::{CtState, Family as ModelFamily, Hook, Policy, RangeSet, Table, Verdict};
 
 use weir_policy::syntax::Sources;
 
@@ -52,31 +52,46 @@ pub fn policy_of(case: &Case) -> Result<Policy> {
     messages.extend(report.diagnostics);
     policy.with_context(|| {
         let errors = messages.iter().filter(|message| message.is_error());
-        errors.map(|message| message.line(&sources)).collect::<Vec<_>>().join("\n")
+        errors
+            .map(|message| message.line(&sources))
+            .collect::<Vec<_>>()
+            .join("\n")
     })
 }
 
 /// The evaluator's run over what the kernel showed; packets are the kernel's own.
 #[must_use]
 pub fn evaluate(case: &Case, policy: &Policy, observed: &Observed) -> (Run, Vec<String>) {
-    let mut follower = Follower::new(policy, 0);
+    let mut follower = Follower::new(policy, observed.start_ms);
     let mut after_steps = Vec::new();
     let mut remarks = Vec::new();
     for (step, now_ms, sighting) in &observed.sightings {
         while after_steps.len() < *step {
             after_steps.push(follower.counters());
         }
-        follower.follow(sighting, *now_ms);
+        follower.follow(sighting, observed.start_ms + now_ms);
         let line = case.steps.get(*step).map_or(0, |step| step.line);
         let place = format!("{}.traffic:{line}: ", case.name);
-        remarks.extend(follower.remarks.drain(..).map(|remark| place.clone() + &remark));
+        remarks.extend(
+            follower
+                .remarks
+                .drain(..)
+                .map(|remark| place.clone() + &remark),
+        );
     }
     let counters = follower.counters();
     while after_steps.len() < case.steps.len() {
         after_steps.push(counters.clone());
     }
     let records = observed.run.records.clone();
-    (Run { records, counters, after_steps }, remarks)
+    (
+        Run {
+            records,
+            counters,
+            after_steps,
+        },
+        remarks,
+    )
 }
 
 /// An evaluator that follows a kernel.
@@ -84,6 +99,8 @@ pub struct Follower<'p> {
     evaluator: Evaluator<'p>,
     passage: Passage,
     verdict: Verdict,
+    /// Whom a rule has just rejected: what is sent to it next is the answer.
+    rejected: Option<u128>,
     /// What went differently on the way, at most a few lines.
     pub remarks: Vec<String>,
 }
@@ -100,6 +117,7 @@ impl<'p> Follower<'p> {
             evaluator,
             passage: Passage::default(),
             verdict: Verdict::Accept,
+            rejected: None,
             remarks: Vec::new(),
         }
     }
@@ -124,7 +142,14 @@ impl<'p> Follower<'p> {
         match sighting.hook {
             // What comes back over the loopback is still tracked and marked.
             Hook::Prerouting if again => {}
-            Hook::Prerouting | Hook::Output => self.passage = Passage::of(&packet),
+            Hook::Prerouting | Hook::Output => {
+                self.passage = Passage::of(&packet);
+                // The kernel hands the connection of a rejected packet on to the answer
+                // (nf_ct_attach); weir's data plane knows its own answers by their socket.
+                if self.rejected == Some(packet.dst) && sighting.hook == Hook::Output {
+                    self.passage.state = Some(CtState::Related);
+                }
+            }
             _ if self.verdict != Verdict::Accept => {
                 let text = format!("goes on to {:?} after {:?}", sighting.hook, self.verdict);
                 self.remark(sighting, &text);
@@ -149,6 +174,7 @@ impl<'p> Follower<'p> {
             .evaluator
             .judge(&packet, &mut self.passage, now_ms)
             .verdict;
+        self.rejected = matches!(self.verdict, Verdict::Reject(_)).then_some(packet.src);
         if sighting.state.is_some() && sighting.state != self.passage.state {
             let text = format!("is {:?}, not {:?}", sighting.state, self.passage.state);
             self.remark(sighting, &text);
@@ -187,8 +213,9 @@ impl<'p> Follower<'p> {
                     rule,
                 }
             };
-            for (index, rule) in chain.rules.iter().enumerate() {
-                counters.insert(key(index + 1), count(rule.id.0, rule.origin.line));
+            for rule in &chain.rules {
+                let place = key(rule.index as usize);
+                counters.insert(place, count(rule.id.0, rule.origin.line));
             }
             if let Some(policy) = &chain.policy {
                 counters.insert(key(0), count(policy.id.0, policy.origin.line));
