@@ -1,2 +1,7 @@
-//! The weir program.
+//! `weir`: check, explain, replay and enforce rule files.
+#![forbid(unsafe_code)]
+mod exit;
+mod output;
+mod progress;
+mod spec;
 fn main() {}
