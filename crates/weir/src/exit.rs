@@ -98,9 +98,14 @@ mod tests {
     #[test]
     fn a_failure_keeps_its_code_and_its_cause() {
         let cause: Result<(), Error> = Err(Error::from(ErrorKind::NotFound));
-        let error = cause.or_exit(Exit::Usage, "can't read rules.v4").unwrap_err();
+        let error = cause
+            .or_exit(Exit::Usage, "can't read rules.v4")
+            .unwrap_err();
         assert_eq!(code(&error), Exit::Usage);
-        assert_eq!(format!("{error:#}"), "can't read rules.v4: entity not found");
+        assert_eq!(
+            format!("{error:#}"),
+            "can't read rules.v4: entity not found"
+        );
         assert!(!is_broken_pipe(&error));
     }
 

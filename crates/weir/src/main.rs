@@ -1,5 +1,6 @@
 //! `weir`: check, explain, replay and enforce rule files.
 #![forbid(unsafe_code)]
+mod capture;
 mod exit;
 mod output;
 mod progress;

@@ -284,10 +284,8 @@ const TYPES: &[(&str, PacketType)] = &[
 ];
 
 /// A later fragment of an ordinary datagram: behind 1,480 bytes.
-const FRAGMENTS: &[(&str, Fragment)] = &[
-    ("first", Fragment::First),
-    ("later", Fragment::Later(185)),
-];
+const FRAGMENTS: &[(&str, Fragment)] =
+    &[("first", Fragment::First), ("later", Fragment::Later(185))];
 
 fn place<T>(word: &Word, value: T) -> Placed<T> {
     Placed {

@@ -106,7 +106,9 @@ fn transport(text: &mut String, transport: &Transport) {
         Transport::Spi(spi) => write!(text, " spi={spi:#x}"),
         Transport::Sctp { chunks, .. } => {
             let kinds = (0..=255u8).filter(|k| chunks[usize::from(k / 64)] >> (k % 64) & 1 == 1);
-            kinds.take(1).try_for_each(|kind| write!(text, " chunk={kind}"))
+            kinds
+                .take(1)
+                .try_for_each(|kind| write!(text, " chunk={kind}"))
         }
         Transport::Short => write!(text, " (transport header cut short)"),
         Transport::None | Transport::Udp { .. } => Ok(()),
