@@ -62,7 +62,7 @@ enum weir_verdict {
  * last block by the program (interfaces, mark) and by the flow table (state).
  */
 struct weir_packet {
-	__u64 src[2];		/* value: [0] high 64 bits, [1] low; IPv4 in the low 32 of [1] */
+	__u64 src[2];		/* [0] high 64 bits, [1] low; IPv4 in the low 32 of [1] */
 	__u64 dst[2];
 	__u32 length;		/* layer 3 bytes */
 	__u32 sequence;		/* TCP; AH/ESP: the SPI */
@@ -82,7 +82,7 @@ struct weir_packet {
 	__u8 tcp_options;	/* bytes of options, at transport_offset + 20 */
 	__u8 ttl;
 	__u8 tos;
-	__u8 packet_type;	/* PACKET_HOST 0, BROADCAST 1, MULTICAST 2, OTHERHOST 3, OUTGOING 4 */
+	__u8 packet_type;	/* PACKET_HOST 0, BROADCAST 1, MULTICAST 2, OTHERHOST 3, ... */
 	__u8 state;		/* one bit of enum weir_state */
 	__u8 malformed;		/* TCP data offset out of bounds */
 	/* set by the program */

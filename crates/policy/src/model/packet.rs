@@ -62,7 +62,7 @@ pub enum Fragment {
 pub enum Transport {
     /// None to read: a later fragment, or a protocol without fields that rules ask about.
     None,
-    /// It should be there, but the packet ends first (or is a TCP fragment with offset 1, RFC 3128).
+    /// It should be there, but the packet ends first (or is a TCP fragment at offset 1, RFC 3128).
     Short,
     /// TCP (RFC 9293).
     Tcp {

@@ -1,0 +1,69 @@
+#!/bin/bash
+# Runs every test of the project: those that need nothing, and those in the kernel. Sets up what it
+# needs first (scripts/setup.sh). Ends with a summary; fails if one test failed.
+#
+#   ./test.sh              everything
+#   ./test.sh --no-setup   without looking for packages and Rust first
+#
+# Kernel tests are skipped only when this kernel or this user can't run them, and the reasons are
+# printed twice. Where they can run, WEIR_REQUIRE_KERNEL=1 turns every skip into a failure.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+case "${1:-}" in
+"")
+    step "what is needed"
+    scripts/setup.sh
+    ;;
+--no-setup) ;;
+*) die "usage: ./test.sh [--no-setup]" ;;
+esac
+use_cargo || die "no cargo of at least $(rust_wanted): run scripts/setup.sh"
+
+obstacles=$(kernel_obstacles)
+kernel_note() {
+    if [ -z "$obstacles" ]; then
+        say "kernel tests: run (kernel $(uname -r)), a skip counts as a failure"
+        return
+    fi
+    say "KERNEL TESTS ARE SKIPPED on this machine:"
+    printf '%s\n' "$obstacles" | sed 's/^/  - /'
+}
+
+step "kernel"
+kernel_note
+if [ -z "$obstacles" ]; then
+    export WEIR_REQUIRE_KERNEL=1
+else
+    unset WEIR_REQUIRE_KERNEL
+fi
+
+step "build"
+started=$SECONDS
+cargo build --workspace --all-targets
+say "built in $((SECONDS - started)) s"
+
+step "tests"
+mkdir -p target
+log=target/test.log
+started=$SECONDS
+status=0
+# The limit keeps a hanging test from hanging whoever waits; a whole run is to take 30 minutes.
+timeout --kill-after=10 2400 cargo test --workspace --no-fail-fast 2>&1 | tee "$log" || status=$?
+
+step "summary"
+awk '/^test result:/ {
+    suites++; passed += $4; failed += $6; ignored += $8
+} END {
+    printf "%d tests in %d suites passed, %d failed, %d ignored\n", passed, suites, failed, ignored
+}' "$log"
+say "took $((SECONDS - started)) s after the build; the whole output is in $log"
+grep -E '^test .* \.\.\. FAILED$' "$log" || true
+kernel_note
+if [ "$status" != 0 ]; then
+    say "FAILED (status $status)"
+    exit 1
+fi
+say "all passed"
