@@ -14,7 +14,7 @@ mod print;
 pub use error::SpecError;
 pub use names::{hook_name, hook_of, state_name};
 pub use parse::parse;
-pub use print::{address, flag_names, packet as describe_packet};
+pub use print::{address, flag_names, packet as describe_packet, protocol};
 
 use weir_policy::model::{CtState, Hook, Packet};
 

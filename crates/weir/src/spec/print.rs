@@ -39,7 +39,7 @@ fn endpoint(family: Family, value: u128, port: Option<u16>) -> String {
 }
 
 /// The name of a protocol, or `proto=NUMBER`.
-fn protocol(number: u8) -> String {
+pub fn protocol(number: u8) -> String {
     match names::PROTOCOLS.iter().find(|p| p.1 == number) {
         Some((name, _)) => (*name).to_owned(),
         None => format!("proto={number}"),
