@@ -3,7 +3,9 @@
 mod capture;
 mod describe;
 mod exit;
+mod explain;
 mod output;
 mod progress;
+mod rules;
 mod spec;
 fn main() {}

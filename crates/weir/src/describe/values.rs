@@ -3,8 +3,8 @@
 //! In: range sets and masks. Out: text. Long sets are cut after a few members with the number of
 //! the rest, because they stand in one line of an explanation.
 
+pub use crate::spec::address as ip;
 use std::fmt::Display;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_policy::model::{AddrMatch, Family, RangeSet};
 
 /// Members of a set that are written out.
@@ -52,14 +52,6 @@ fn prefix_length(first: u128, last: u128, width: u32) -> Option<u32> {
         bits => (1 << bits) - 1,
     };
     (first & ones == 0 && last & ones == ones).then(|| width - differing)
-}
-
-/// An address of a family.
-pub fn ip(family: Family, value: u128) -> IpAddr {
-    match family {
-        Family::V4 => IpAddr::V4(Ipv4Addr::from(value as u32)),
-        Family::V6 => IpAddr::V6(Ipv6Addr::from(value)),
-    }
 }
 
 fn list(count: usize, member: impl Fn(usize) -> String) -> String {
