@@ -4,8 +4,10 @@ mod capture;
 mod describe;
 mod exit;
 mod explain;
+mod netns;
 mod output;
 mod progress;
 mod rules;
 mod spec;
+mod state;
 fn main() {}

@@ -33,6 +33,19 @@ pub fn way(hook: Hook) -> &'static [Hook] {
     }
 }
 
+/// Whether a rule before connection tracking takes the packet out of it: then no state that the
+/// user assumed can hold. Tried on a copy, so that nothing counts twice.
+fn stays_untracked(evaluator: &Evaluator<'_>, spec: &Spec, now_ms: u64) -> bool {
+    let first = way(spec.packet.hook)[0];
+    if !matches!(first, Hook::Prerouting | Hook::Output) {
+        return false;
+    }
+    let mut probe = evaluator.clone();
+    let mut passage = Passage::of(&spec.packet);
+    probe.judge(&spec.packet.at(first), &mut passage, now_ms);
+    passage.untracked
+}
+
 /// Follows a packet through its hooks. `state` is assumed where it is given, else tracked.
 pub fn explain(
     evaluator: &mut Evaluator<'_>,
@@ -43,7 +56,9 @@ pub fn explain(
 ) -> Explanation {
     evaluator.trace = true;
     let mut passage = Passage::of(&spec.packet);
-    passage.state = spec.state;
+    passage.state = spec
+        .state
+        .filter(|_| !stays_untracked(evaluator, spec, now_ms));
     if let Some(mark) = spec.connmark {
         let seen = evaluator.tracker.look(&spec.packet, now_ms);
         evaluator.tracker.set_connmark(&seen, mark);

@@ -154,6 +154,24 @@ fn the_whole_way_is_shown_and_marks_travel() {
 }
 
 #[test]
+fn an_assumed_state_gives_way_to_notrack() {
+    let mut policy = policy();
+    policy.chains[0].table = Table::Raw;
+    policy.roots[0].table = Table::Raw;
+    let places = Places::of(&policy);
+    let spec = spec::parse("in=lan0 udp 192.0.2.1 > 198.51.100.7:53 state=ESTABLISHED").unwrap();
+    let state = |evaluator: &mut Evaluator<'_>| {
+        explain(evaluator, &spec, &places, &Lines, 0).hooks[1].state
+    };
+    assert_eq!(state(&mut Evaluator::new(&policy, 0)), "ESTABLISHED");
+    let mut notrack = policy.clone();
+    notrack.chains[0].rules[0].ops = vec![Op::Notrack];
+    let mut evaluator = Evaluator::new(&notrack, 0);
+    assert_eq!(state(&mut evaluator), "UNTRACKED");
+    assert_eq!(evaluator.counters[0].packets, 1, "the probe must not count");
+}
+
+#[test]
 fn a_policy_and_a_packet_that_is_cut_short() {
     let out = explained("in=wan0 udp 192.0.2.1:4242 > 198.51.100.7:53");
     assert_eq!((out.verdict, out.mark), ("drop", 0));
