@@ -85,10 +85,165 @@ struct weir_packet {
 	__u8 packet_type;	/* PACKET_HOST 0, BROADCAST 1, MULTICAST 2, OTHERHOST 3, ... */
 	__u8 state;		/* one bit of enum weir_state */
 	__u8 malformed;		/* TCP data offset out of bounds */
+	__u8 pad[2];
 	/* set by the program */
 	__u32 mark;
 	__u16 in_class;		/* interface class of the active image: see classify.h */
 	__u16 out_class;
+	/* IPv6 routing header, the first one */
+	__u8 has_routing;
+	__u8 routing_type;
+	__u8 routing_left;
+	__u8 reserved[5];
+};
+
+/* Read-only data of the programs, written before they are loaded. */
+struct weir_settings {
+	__u32 image_mask;	/* bytes of an image slot less one, a power of two less one */
+	__u32 rule_capacity;	/* rules (counters) in a slot */
+	__u32 shard_shift;	/* a rule has 1 << shard_shift counters, chosen by CPU */
+	__u32 history_mask;	/* bytes of a history slot less one, a power of two less one */
+	__u32 flow_mask;	/* bytes of the flow table less one, a power of two less one */
+	__u32 testing;		/* loaded for BPF_PROG_TEST_RUN: weir_control.test is read */
+	__u64 jiffy_multiplier;	/* milliseconds = jiffies * multiplier >> 20 */
+	__u64 hash_seed[2];	/* of the flow table */
+};
+
+/* Bytes after the end of a slot, so that a masked offset plus a record stays inside. */
+#define WEIR_SLACK 4096
+
+/* Why a packet was dropped (or not tracked): indexes of weir_control.reasons. */
+enum weir_reason {
+	WEIR_REASON_RULE = 0,		/* a rule or chain policy said drop */
+	WEIR_REASON_REJECT = 1,		/* a rule said reject, the answer was handed on */
+	WEIR_REASON_REJECT_SILENT = 2,	/* a rule said reject, nobody could answer */
+	WEIR_REASON_SHORT = 3,		/* transport header cut short where a rule reads it */
+	WEIR_REASON_PARSE = 4,		/* no valid network header */
+	WEIR_REASON_IMAGE = 5,		/* the image broke a bound: never happens with checked images */
+	WEIR_REASON_EVENT_LOST = 6,	/* not a drop: an event found its ring buffer full */
+	WEIR_REASON_EVENT_LIMITED = 7,	/* not a drop: an event was over the rate */
+	WEIR_REASON_FLOW_FULL = 8,	/* not a drop: no room for a new flow */
+	WEIR_REASON_HANDOFF = 9,	/* not a drop: an edit could not be handed on */
+	__WEIR_REASON_MAX = 16,
+};
+
+/* What BPF_PROG_TEST_RUN pretends; only programs loaded with weir_testing read it. */
+struct weir_test {
+	char in_name[16];
+	char out_name[16];
+	__u64 mac;		/* 48 bits, or ~0 for none */
+	__u32 mark;
+	__u32 uid;
+	__u32 gid;
+	__u8 has_owner;
+	__u8 packet_type;
+	__u8 state;		/* enum weir_state: instead of the flow table; 0: ask the flow table */
+	__u8 parse_only;	/* copy the parsed packet out, accept */
+	/* results */
+	struct weir_packet packet;
+	struct weir_packet inner;
+	__u32 verdict;
+	__u32 deciding;		/* rule that decided, or ~0 */
+	__u32 result_mark;
+	__s32 parse_result;
+	__s32 inner_result;
+	__u32 reserved;
+};
+
+/* One per instance, mapped by user space. The first part is read for every packet, hardly written. */
+struct weir_control {
+	__u32 active;		/* slot of images, counters, histories: 0 or 1 */
+	__u32 slot_generation[2];	/* number of the policy in each slot; 0: none */
+	__u32 slot_hooks[2];	/* hooks that it needs: see plane::hooks */
+	__u32 locals_active;	/* slot of locals */
+	__u32 answering;	/* an answer process takes rejects */
+	__u32 reserved;
+	__u64 answer_cookie[4];	/* its sockets: what they send is RELATED */
+	__u64 clock_ms;		/* tests: the time; 0: the kernel's */
+	__u32 event_limit;	/* events a second (1024 ms) */
+	__u32 abi;		/* WEIR_ABI_VERSION */
+	__u32 settings[32];	/* see flow.h */
+	__u8 pad[48];
+	/* written by packets */
+	__u64 event_window;
+	__u64 event_count;
+	__u64 reasons[__WEIR_REASON_MAX];
+	__u64 flow_statistics[16];	/* see flow.h */
+	__u8 pad_end[48];
+	struct weir_test test;
+};
+
+/* Addresses with a routing type of their own, sorted, disjoint: who is LOCAL, who BROADCAST. */
+#define WEIR_LOCALS_MAX 1024
+enum weir_address_type {	/* bits, as model::AddrType counts */
+	WEIR_ADDRESS_LOCAL = 1,
+	WEIR_ADDRESS_BROADCAST = 2,
+	WEIR_ADDRESS_MULTICAST = 4,
+	WEIR_ADDRESS_UNICAST = 8,
+};
+struct weir_local {
+	__u64 first[2];
+	__u64 last[2];
+	__u64 types;		/* enum weir_address_type */
+};
+struct weir_locals {
+	__u32 count_v4;		/* entries 0 .. count_v4 */
+	__u32 count_v6;		/* then these */
+	struct weir_local entries[WEIR_LOCALS_MAX];
+};
+
+enum weir_event_kind {
+	WEIR_EVENT_LOG = 1,
+	WEIR_EVENT_NFLOG = 2,
+	WEIR_EVENT_REJECT = 3,
+};
+
+/* A record in a ring buffer. */
+#define WEIR_EVENT_BYTES 640
+struct weir_event {
+	__u64 time_ms;		/* packet clock */
+	__u32 kind;		/* enum weir_event_kind */
+	__u32 rule;
+	__u32 slot;		/* whose rule numbers and texts these are: */
+	__u32 generation;
+	__u32 op;		/* LOG, NFLOG: offset of the op in the image; REJECT: enum weir_reject */
+	__u32 mark;
+	__u32 uid;
+	__u32 gid;
+	__u32 skb_length;
+	__u16 captured;		/* bytes of the packet that follow, from the network header */
+	__u8 has_owner;
+	__u8 mac_length;	/* bytes of link header before it */
+	char in_name[16];
+	char out_name[16];
+	__u8 mac[32];
+	struct weir_packet packet;
+	__u8 bytes[WEIR_EVENT_BYTES];
+};
+
+/* Kinds of reject: 0 TCP RST, 0x100 | code ICMP type 3, 0x200 | code ICMPv6 type 1. */
+#define WEIR_REJECT_RESET 0
+#define WEIR_REJECT_ICMP 0x100
+#define WEIR_REJECT_ICMP6 0x200
+
+/* What one hook tells a later one about a packet (map handoff, key: address of the sk_buff). */
+enum weir_edit {
+	WEIR_EDIT_MARK = 1,
+	WEIR_EDIT_TOS = 2,		/* tos = (tos & ~tos_mask) ^ tos_value */
+	WEIR_EDIT_MSS = 4,		/* lower the MSS option to mss; 0: clamp to the path MTU */
+	WEIR_EDIT_PRIORITY = 8,
+	WEIR_EDIT_NOTRACK = 16,
+	WEIR_EDIT_JUDGED = 32,		/* tcx ingress has judged PREROUTING */
+};
+struct weir_handoff {
+	__u32 edits;		/* enum weir_edit */
+	__u32 mark;
+	__u32 priority;
+	__u16 mss;
+	__u8 tos_value;
+	__u8 tos_mask;
+	__u32 length;		/* of the packet, and */
+	__u32 check;		/* a hash of its addresses: an sk_buff's address is used again */
 };
 
 #endif

@@ -1,0 +1,253 @@
+//! `weir-lab flat`: does the cost per packet depend on the number of rules?
+//!
+//! For every family one interleaved run with all sizes and the bare path side by side. Prints what
+//! the filter adds to the path at each size and the ratio of whole paths between sizes, each the
+//! median over rounds of what was measured within a round.
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+use super::{Common, families, grouped, nanoseconds};
+use crate::contender::{Contender, Loader};
+use crate::inject::Injector;
+use crate::measure::{Lane, Limits, rounds};
+use crate::record::{Sample, Table};
+use crate::rules::{RuleSet, Shape};
+use crate::space::Family;
+use crate::stats::{Summary, differences, median, ratios, summarise};
+use crate::trace::Trace;
+
+/// Distinct headers in the traffic.
+pub const HEADERS: usize = 65_536;
+
+/// Options of `flat`.
+#[derive(Debug, Clone, Args)]
+pub struct Options {
+    #[command(flatten)]
+    common: Common,
+    /// Numbers of rules
+    #[arg(long, value_delimiter = ',', default_values_t = [25, 100, 1_000, 5_000, 25_600, 100_000])]
+    sizes: Vec<usize>,
+    /// Rule-set families [default: all stateless ones; with --quick exp, real and cross]
+    #[arg(long, value_delimiter = ',')]
+    families: Vec<Shape>,
+    /// The filter to examine
+    #[arg(long, default_value = "weir")]
+    contender: Contender,
+    /// Measure IPv6 as well
+    #[arg(long)]
+    v6: bool,
+    /// With --v6: measure only IPv6
+    #[arg(long, requires = "v6")]
+    no_v4: bool,
+}
+
+/// One family of rules in one address family.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    shape: Shape,
+    family: Family,
+    /// The injection alone, frames dropped before the stack.
+    floor: Summary,
+    /// The path without any filter.
+    bare: Summary,
+    cells: Vec<Cell>,
+}
+
+/// One size.
+#[derive(Debug, Clone, Serialize)]
+struct Cell {
+    rules: usize,
+    /// Why there is no figure.
+    refused: Option<String>,
+    load_seconds: Option<f64>,
+    /// The whole path with the filter.
+    path: Option<Summary>,
+    /// What the filter adds to the bare path of the same round.
+    added: Option<Summary>,
+    /// This path against the path at the smallest size of the same round.
+    ratio: Option<f64>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the machine refuses to measure. Rule sets that are refused appear as such.
+pub fn run(options: &Options) -> Result<()> {
+    options.common.begin()?;
+    let loader = options.common.loader();
+    let limits = options.common.limits();
+    let shapes = match (&options.families[..], options.common.quick) {
+        ([], true) => vec![Shape::Exp, Shape::Real, Shape::Cross],
+        ([], false) => Shape::ALL
+            .into_iter()
+            .filter(|shape| *shape != Shape::Stateful)
+            .collect(),
+        (given, _) => given.to_vec(),
+    };
+    let (mut rows, mut samples) = (Vec::new(), Vec::new());
+    for family in families(options.v6, !options.no_v4) {
+        let mut injector = Injector::new(&Trace::tcp(family, HEADERS, options.common.seed))?;
+        for &shape in &shapes {
+            eprintln!("flat: {shape} {family}");
+            let row = one(options, shape, &loader, &mut injector, limits, &mut samples)?;
+            rows.push(row);
+        }
+    }
+    options
+        .common
+        .finish("flat", &table(options, &rows), &rows, &samples)
+}
+
+fn one(
+    options: &Options,
+    shape: Shape,
+    loader: &Loader,
+    injector: &mut Injector,
+    limits: Limits,
+    samples: &mut Vec<Sample>,
+) -> Result<Row> {
+    let family = injector.family();
+    let none = RuleSet::generate(shape, 0, options.common.seed, family);
+    let bare = loader
+        .load(Contender::None, &none)?
+        .map_err(anyhow_refused)?;
+    let (mut loaded, mut cells) = (Vec::new(), Vec::new());
+    for &rules in &options.sizes {
+        crate::interrupt::check()?;
+        let set = RuleSet::generate(shape, rules, options.common.seed, family);
+        let mut cell = Cell {
+            rules,
+            refused: None,
+            load_seconds: None,
+            path: None,
+            added: None,
+            ratio: None,
+        };
+        match loader.load(options.contender, &set)? {
+            Ok(one) => {
+                cell.load_seconds = one.loading.map(|loading| loading.seconds);
+                loaded.push((cells.len(), one));
+            }
+            Err(refused) => cell.refused = Some(refused.reason),
+        }
+        cells.push(cell);
+    }
+    let mut lanes = vec![Lane::Floor(&bare), Lane::Path(&bare)];
+    lanes.extend(loaded.iter().map(|(_, one)| Lane::Path(one)));
+    let results = rounds(&lanes, injector, limits)?;
+    for ((index, _), path) in loaded.iter().zip(&results[2..]) {
+        let cell = &mut cells[*index];
+        cell.path = Some(summarise(path));
+        cell.added = Some(summarise(&differences(path, &results[1])));
+        cell.ratio = Some(median(&ratios(path, &results[2])));
+        note(
+            samples,
+            shape,
+            family,
+            cell.rules,
+            options.contender.name(),
+            path,
+        );
+    }
+    note(samples, shape, family, 0, "floor", &results[0]);
+    note(samples, shape, family, 0, "none", &results[1]);
+    let (floor, bare) = (summarise(&results[0]), summarise(&results[1]));
+    Ok(Row {
+        shape,
+        family,
+        floor,
+        bare,
+        cells,
+    })
+}
+
+/// Adds one lane's rounds to the samples of a record.
+pub fn note(
+    samples: &mut Vec<Sample>,
+    shape: Shape,
+    family: Family,
+    rules: usize,
+    contender: &str,
+    values: &[f64],
+) {
+    samples.extend(values.iter().enumerate().map(|(round, &value)| Sample {
+        shape: shape.name().to_owned(),
+        family: family.digit(),
+        rules,
+        contender: contender.to_owned(),
+        round,
+        metric: "ns_per_packet",
+        value,
+    }));
+}
+
+/// A refusal where there must be none.
+pub fn anyhow_refused(refused: crate::contender::Refused) -> anyhow::Error {
+    anyhow::anyhow!(refused.reason)
+}
+
+fn table(options: &Options, rows: &[Row]) -> String {
+    let mut headings = vec!["family".to_owned(), "floor".to_owned(), "bare".to_owned()];
+    headings.extend(
+        options
+            .sizes
+            .iter()
+            .map(|&size| format!("+{}", grouped(size))),
+    );
+    let smallest = options.sizes.first().copied().unwrap_or(0);
+    let compared: Vec<_> = options
+        .sizes
+        .iter()
+        .copied()
+        .filter(|&size| size >= 1_000)
+        .collect();
+    headings.extend(
+        compared
+            .iter()
+            .map(|size| format!("{}/{smallest}", grouped(*size))),
+    );
+    let mut table = Table::new(&headings);
+    let mut notes = String::new();
+    for row in rows {
+        let mut cells = vec![
+            format!("{} {}", row.shape, row.family),
+            nanoseconds(row.floor.median),
+            nanoseconds(row.bare.median),
+        ];
+        for cell in &row.cells {
+            cells.push(match (&cell.added, &cell.refused) {
+                (Some(added), _) => nanoseconds(added.median),
+                (None, reason) => {
+                    let reason = reason.as_deref().unwrap_or("not measured");
+                    notes += &format!(
+                        "  {} {}, {} rules: {reason}\n",
+                        row.shape,
+                        row.family,
+                        grouped(cell.rules)
+                    );
+                    "refused".to_owned()
+                }
+            });
+        }
+        let ratio = |size: &usize| {
+            let cell = row.cells.iter().find(|cell| cell.rules == *size);
+            cell.and_then(|cell| cell.ratio)
+                .map_or("-".to_owned(), |ratio| format!("{ratio:.3}"))
+        };
+        cells.extend(compared.iter().map(ratio));
+        table.row(cells);
+    }
+    format!(
+        "{} in INPUT, live frames, {HEADERS} headers; floor and bare path in ns per packet, \
+         +N: ns added by N rules, M/N: ratio of whole paths\n\n{}{}",
+        options.contender,
+        table.text(),
+        if notes.is_empty() {
+            notes
+        } else {
+            format!("\nrefused:\n{notes}")
+        }
+    )
+}

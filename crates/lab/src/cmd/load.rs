@@ -1,0 +1,211 @@
+//! `weir-lab load`: from text to enforced, in seconds and bytes.
+//!
+//! Every contender loads the same rules into a namespace of its own, in turn, several times over.
+//! Time runs from the start of its program to its end, by which the rules are enforced. Memory: the
+//! program's largest resident set, and what eBPF maps hold afterwards that did not exist before
+//! (other filters' kernel memory is not accounted to anybody by name).
+
+use anyhow::Result;
+use clap::Args;
+use libbpf_rs::MapHandle;
+use libbpf_rs::query::MapInfoIter;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd};
+
+use super::{Common, grouped};
+use crate::contender::Contender;
+use crate::record::{Sample, Table};
+use crate::rules::{RuleSet, Shape};
+use crate::space::Family;
+use crate::stats::{Summary, summarise};
+
+/// Options of `load`.
+#[derive(Debug, Clone, Args)]
+pub struct Options {
+    #[command(flatten)]
+    common: Common,
+    /// Numbers of rules [default: 25,1000,25600,100000; with --quick 1000,25600]
+    #[arg(long, value_delimiter = ',')]
+    sizes: Vec<usize>,
+    /// Rule-set families
+    #[arg(long, value_delimiter = ',', default_value = "real")]
+    families: Vec<Shape>,
+    /// Contenders
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "legacy,iptables-nft,nft-map,ipset,weir"
+    )]
+    contenders: Vec<Contender>,
+    /// Peers are not asked to load more rules than this
+    #[arg(long, default_value_t = 100_000)]
+    peers_max: usize,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Cell {
+    shape: Shape,
+    rules: usize,
+    contender: Contender,
+    refused: Option<String>,
+    seconds: Option<Summary>,
+    cpu_seconds: Option<Summary>,
+    resident_bytes_max: Option<u64>,
+    /// Bytes of new eBPF maps; nothing for filters that have none.
+    map_bytes: Option<u64>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When a namespace cannot be made. Filters that refuse their rules appear as such.
+pub fn run(options: &Options) -> Result<()> {
+    options.common.begin()?;
+    let quick = options.common.quick;
+    let sizes = match (&options.sizes[..], quick) {
+        ([], true) => vec![1_000, 25_600],
+        ([], false) => vec![25, 1_000, 25_600, 100_000],
+        (given, _) => given.to_vec(),
+    };
+    let times = options.common.rounds.unwrap_or(3).max(1);
+    let (mut cells, mut samples) = (Vec::new(), Vec::new());
+    for &shape in &options.families {
+        for &size in &sizes {
+            let set = RuleSet::generate(shape, size, options.common.seed, Family::V4);
+            let contenders = options
+                .contenders
+                .iter()
+                .copied()
+                .filter(|&one| size <= options.peers_max || one == Contender::Weir);
+            for contender in contenders {
+                eprintln!("load: {shape}, {} rules, {contender}", grouped(size));
+                cells.push(one(options, contender, &set, times, &mut samples)?);
+            }
+        }
+    }
+    options
+        .common
+        .finish("load", &table(&cells), &cells, &samples)
+}
+
+fn one(
+    options: &Options,
+    contender: Contender,
+    set: &RuleSet,
+    times: usize,
+    samples: &mut Vec<Sample>,
+) -> Result<Cell> {
+    let mut cell = Cell {
+        shape: set.shape,
+        rules: set.rules.len(),
+        contender,
+        refused: None,
+        seconds: None,
+        cpu_seconds: None,
+        resident_bytes_max: None,
+        map_bytes: None,
+    };
+    let (mut seconds, mut cpu) = (Vec::new(), Vec::new());
+    for round in 0..times {
+        crate::interrupt::check()?;
+        let before = map_bytes();
+        let loaded = match options.common.loader().load(contender, set)? {
+            Ok(loaded) => loaded,
+            Err(refused) => {
+                cell.refused = Some(refused.reason);
+                return Ok(cell);
+            }
+        };
+        let after = map_bytes();
+        let new = after.iter().filter(|(id, _)| !before.contains_key(id));
+        let new: u64 = new.map(|(_, bytes)| bytes).sum();
+        cell.map_bytes = (contender == Contender::Weir).then_some(new);
+        if let Some(loading) = loaded.loading {
+            seconds.push(loading.seconds);
+            cpu.push(loading.cpu_seconds);
+            let before = cell.resident_bytes_max.unwrap_or(0);
+            cell.resident_bytes_max = Some(before.max(loading.resident_bytes_max));
+            samples.push(Sample {
+                shape: set.shape.name().to_owned(),
+                family: set.family.digit(),
+                rules: set.rules.len(),
+                contender: contender.name().to_owned(),
+                round,
+                metric: "load_seconds",
+                value: loading.seconds,
+            });
+        }
+    }
+    if !seconds.is_empty() {
+        cell.seconds = Some(summarise(&seconds));
+        cell.cpu_seconds = Some(summarise(&cpu));
+    }
+    Ok(cell)
+}
+
+/// Locked memory of every eBPF map, by its number.
+fn map_bytes() -> HashMap<u32, u64> {
+    let size = |id| {
+        // The map may be gone again; then it is nobody's memory.
+        let map = MapHandle::from_map_id(id).ok()?;
+        let path = format!("/proc/self/fdinfo/{}", map.as_fd().as_raw_fd());
+        let text = std::fs::read_to_string(path).ok()?;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("memlock:"))?;
+        line.trim().parse::<u64>().ok()
+    };
+    MapInfoIter::default()
+        .filter_map(|map| Some((map.id, size(map.id)?)))
+        .collect()
+}
+
+fn table(cells: &[Cell]) -> String {
+    let headings = [
+        "family",
+        "rules",
+        "contender",
+        "seconds",
+        "cpu s",
+        "program MiB",
+        "map MiB",
+        "map B/rule",
+    ];
+    let mut table = Table::new(&headings.map(str::to_owned));
+    let mut notes = String::new();
+    let mebibytes = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
+    let absent = || "-".to_owned();
+    for cell in cells {
+        if let Some(reason) = &cell.refused {
+            notes += &format!(
+                "  {} {}, {} rules: {reason}\n",
+                cell.contender,
+                cell.shape,
+                grouped(cell.rules)
+            );
+        }
+        let seconds = |summary: Option<Summary>| {
+            summary.map_or_else(absent, |summary| format!("{:.3}", summary.median))
+        };
+        let per_rule = cell
+            .map_bytes
+            .map(|bytes| bytes as f64 / cell.rules.max(1) as f64);
+        table.row(vec![
+            cell.shape.to_string(),
+            grouped(cell.rules),
+            cell.contender.to_string(),
+            seconds(cell.seconds),
+            seconds(cell.cpu_seconds),
+            cell.resident_bytes_max.map_or_else(absent, mebibytes),
+            cell.map_bytes.map_or_else(absent, mebibytes),
+            per_rule.map_or_else(absent, |bytes| format!("{bytes:.0}")),
+        ]);
+    }
+    let notes = if notes.is_empty() {
+        notes
+    } else {
+        format!("\nrefused:\n{notes}")
+    };
+    format!("From text to enforced, median\n\n{}{notes}", table.text())
+}

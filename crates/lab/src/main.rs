@@ -1,0 +1,48 @@
+//! The `weir-lab` program: reads the command line and hands over to one command.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use weir_lab::cmd;
+
+/// The performance lab of weir: generated rule sets, live frames, peers side by side.
+#[derive(Debug, Parser)]
+#[command(name = "weir-lab", version)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Write a generated rule set to standard output
+    Rules(cmd::rules::Options),
+    /// Does the cost per packet depend on the number of rules?
+    Flat(cmd::flat::Options),
+    /// All filters side by side
+    Peers(cmd::peers::Options),
+    /// Seconds and bytes from text to enforced
+    Load(cmd::load::Options),
+    /// What a packet of an established flow costs
+    Established(cmd::established::Options),
+    /// Service demand of TCP transactions through stateful rules
+    Crr(cmd::crr::Options),
+}
+
+fn main() -> ExitCode {
+    let result = match CommandLine::parse().command {
+        Command::Rules(options) => cmd::rules::run(&options),
+        Command::Flat(options) => cmd::flat::run(&options),
+        Command::Peers(options) => cmd::peers::run(&options),
+        Command::Load(options) => cmd::load::run(&options),
+        Command::Established(options) => cmd::established::run(&options),
+        Command::Crr(options) => cmd::crr::run(&options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("weir-lab: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The live-frame injector against real peers: what arrives, what is dropped, what is cleaned up.
+//!
+//! Needs root; see `generators.rs` for what happens without it.
+
+use std::path::Path;
+
+use weir_lab::contender::{Contender, Loader};
+use weir_lab::inject::{Fate, Injector, delivered, push_trace};
+use weir_lab::netns::Namespace;
+use weir_lab::rules::{Last, Ports, RuleSet, Shape};
+use weir_lab::space::Family;
+use weir_lab::trace::Trace;
+
+fn root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        assert!(
+            std::env::var_os("WEIR_REQUIRE_ROOT").is_none(),
+            "this test needs root"
+        );
+        eprintln!("SKIPPED: injecting needs root");
+    }
+    root
+}
+
+#[test]
+fn every_packet_of_a_trace_reaches_its_transport() {
+    if !root() {
+        return;
+    }
+    for family in [Family::V4, Family::V6] {
+        let namespace = Namespace::receiver("push").expect("a namespace");
+        let trace = Trace::tcp(family, 1_000, 5);
+        assert_eq!(
+            push_trace(&namespace, &trace, 3).expect("pushed"),
+            3_000,
+            "{family}"
+        );
+        assert_eq!(delivered(&namespace).expect("counted"), 3_000, "{family}");
+        let mut injector = Injector::new(&trace).expect("loaded");
+        injector.run(&namespace, 500, Fate::Drop).expect("dropped");
+        assert_eq!(
+            delivered(&namespace).expect("counted"),
+            3_000,
+            "{family}: the floor leaks"
+        );
+    }
+}
+
+#[test]
+fn the_trace_carries_the_headers_it_says() {
+    if !root() {
+        return;
+    }
+    // A rule on one header of the trace must take exactly that packet out, IPv4 and IPv6.
+    for family in [Family::V4, Family::V6] {
+        let trace = Trace::tcp(family, 256, 6);
+        let victim = trace.headers[100];
+        let mut set = RuleSet::generate(Shape::LinearWorst, 1, 1, family);
+        let host = |address| {
+            let prefix = weir_lab::space::Prefix {
+                base: address,
+                length: family.width(),
+            };
+            weir_lab::rules::Addresses::Prefix(prefix)
+        };
+        set.rules[0].source = host(victim.source);
+        set.rules[0].destination = host(victim.destination);
+        set.rules[0].source_ports = Some(Ports::one(victim.source_port));
+        set.rules[0].destination_ports = Some(Ports::one(victim.destination_port));
+        for contender in [
+            Contender::Legacy,
+            Contender::IptablesNft,
+            Contender::NftRules,
+        ] {
+            let loaded = Loader::default()
+                .load(contender, &set)
+                .expect("a namespace");
+            let loaded = loaded.expect("one rule is not refused");
+            let arrived = push_trace(&loaded.namespace, &trace, 2).expect("pushed");
+            assert_eq!(arrived, 2 * 255, "{contender} {family}");
+        }
+    }
+}
+
+#[test]
+fn a_last_rule_that_drops_lets_nothing_through() {
+    if !root() {
+        return;
+    }
+    let trace = Trace::tcp(Family::V4, 100, 7);
+    let mut set = RuleSet::generate(Shape::Stateful, 10, 1, Family::V4);
+    set.last = Last::Drop;
+    for contender in [Contender::Legacy, Contender::NftRules, Contender::NftMap] {
+        let loaded = Loader::default()
+            .load(contender, &set)
+            .expect("a namespace");
+        let loaded = loaded.expect("ten rules are not refused");
+        assert_eq!(
+            push_trace(&loaded.namespace, &trace, 1).expect("pushed"),
+            0,
+            "{contender}"
+        );
+    }
+}
+
+#[test]
+fn namespaces_go_with_their_values() {
+    if !root() {
+        return;
+    }
+    let path = {
+        let namespace = Namespace::empty("gone").expect("a namespace");
+        let path = Path::new("/run/netns").join(&namespace.name);
+        assert!(path.exists());
+        path
+    };
+    assert!(!path.exists());
+    // Also when a panic unwinds past them.
+    let result = std::panic::catch_unwind(|| {
+        let namespace = Namespace::empty("panic").expect("a namespace");
+        std::panic::panic_any(namespace.name.clone());
+    });
+    let name = result
+        .expect_err("it panicked")
+        .downcast::<String>()
+        .expect("the name");
+    assert!(!Path::new("/run/netns").join(*name).exists());
+}

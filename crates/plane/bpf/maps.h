@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * All maps of the programs, and the settings that user space writes before loading. Sizes given
+ * here are the smallest; load.rs sets the real ones. Every map is a flat array that user space
+ * maps: `images`, `counters` and `histories` have two slots, of which control.active names the one
+ * that packets use.
+ */
+#ifndef WEIR_MAPS_H
+#define WEIR_MAPS_H
+
+#include "abi.h"
+#include "kernel.h"
+
+/*
+ * Written by load.rs before loading, so that the verifier knows the values. Other headers use the
+ * names below.
+ */
+SEC(".rodata.weir") const volatile struct weir_settings weir_settings = {
+	.image_mask = 0xffff,
+	.rule_capacity = 1024,
+	.history_mask = 0xffff,
+	.flow_mask = 0xffff,
+	.jiffy_multiplier = 1000ULL << 20,
+};
+#define weir_image_mask (weir_settings.image_mask)
+#define weir_rule_capacity (weir_settings.rule_capacity)
+#define weir_shard_shift (weir_settings.shard_shift)
+#define weir_history_mask (weir_settings.history_mask)
+#define weir_flow_mask (weir_settings.flow_mask)
+#define weir_testing (weir_settings.testing)
+
+#define FLAT_ARRAY(name, entries, bytes)                                                           \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
+		__uint(map_flags, BPF_F_MMAPABLE);                                                 \
+		__uint(max_entries, entries);                                                      \
+		__uint(key_size, 4);                                                               \
+		__uint(value_size, bytes);                                                         \
+	} name SEC(".maps")
+
+FLAT_ARRAY(images, 2, 0x10000 + WEIR_SLACK);
+FLAT_ARRAY(counters, 2, 1024 * 16);
+FLAT_ARRAY(histories, 2, 0x10000 + WEIR_SLACK);
+FLAT_ARRAY(flows, 1, 0x10000 + WEIR_SLACK);
+FLAT_ARRAY(locals, 2, sizeof(struct weir_locals));
+FLAT_ARRAY(control, 1, sizeof(struct weir_control));
+
+/* Log records, for `weir log`. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} events SEC(".maps");
+
+/* Rejected packets, for the answer process. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 19);
+} rejects SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u64);
+	__type(value, struct weir_handoff);
+} handoff SEC(".maps");
+
+static __always_inline struct weir_control *weir_get_control(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&control, &zero);
+}
+
+static __always_inline const __u8 *weir_image(__u32 slot)
+{
+	return bpf_map_lookup_elem(&images, &slot);
+}
+
+static __always_inline __u8 *weir_history(__u32 slot)
+{
+	return bpf_map_lookup_elem(&histories, &slot);
+}
+
+static __always_inline __u8 *weir_flows(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&flows, &zero);
+}
+
+/* Packets and bytes of a rule, in this CPU's shard. Exact: two CPUs may share a shard. */
+static __always_inline void weir_count(__u32 slot, __u32 rule, __u32 bytes)
+{
+	__u64 *base = bpf_map_lookup_elem(&counters, &slot);
+	__u32 shard = bpf_get_smp_processor_id() & ((1u << weir_shard_shift) - 1);
+
+	if (!base || rule >= weir_rule_capacity)
+		return;
+	base += (((__u64)rule << weir_shard_shift) | shard) * 2;
+	__sync_fetch_and_add(&base[0], 1);
+	__sync_fetch_and_add(&base[1], bytes);
+}
+
+static __always_inline void weir_reason(enum weir_reason reason)
+{
+	struct weir_control *c = weir_get_control();
+
+	if (c)
+		__sync_fetch_and_add(&c->reasons[reason], 1);
+}
+
+/* The packet clock, in milliseconds from an arbitrary start. */
+static __always_inline __u64 weir_now(const struct weir_control *c)
+{
+	if (weir_testing && c->clock_ms)
+		return c->clock_ms;
+	return (bpf_jiffies64() * weir_settings.jiffy_multiplier) >> 20;
+}
+
+#endif

@@ -1,0 +1,192 @@
+//! Mirror of `bpf/abi.h`: what the programs and user space share. Sizes and offsets are asserted
+//! here; a test compares them with the debug information of the compiled programs.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// `WEIR_ABI_VERSION`.
+pub const VERSION: u32 = 1;
+/// `WEIR_SLACK`.
+pub const SLACK: u32 = 4096;
+/// `WEIR_EVENT_BYTES`.
+pub const EVENT_BYTES: usize = 640;
+/// `WEIR_LOCALS_MAX`.
+pub const LOCALS_MAX: usize = 1024;
+/// `__WEIR_REASON_MAX`.
+pub const REASONS: usize = 16;
+
+pub use weir_engine::packet::Key;
+
+/// `struct weir_settings`.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct Settings {
+    /// Bytes of an image slot less one.
+    pub image_mask: u32,
+    /// Rules in a slot.
+    pub rule_capacity: u32,
+    /// Counters of a rule, as a power of two.
+    pub shard_shift: u32,
+    /// Bytes of a history slot less one.
+    pub history_mask: u32,
+    /// Bytes of the flow table less one.
+    pub flow_mask: u32,
+    /// Loaded for test runs.
+    pub testing: u32,
+    /// Milliseconds of a jiffy, times 2^20.
+    pub jiffy_multiplier: u64,
+    /// Seed of the flow hash.
+    pub hash_seed: [u64; 2],
+}
+
+/// `struct weir_test`.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Test {
+    /// Receiving interface.
+    pub in_name: [u8; 16],
+    /// Sending interface.
+    pub out_name: [u8; 16],
+    /// 48 bits, or all ones for none.
+    pub mac: u64,
+    /// Packet mark.
+    pub mark: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Owner.
+    pub gid: u32,
+    /// Whether there is an owner.
+    pub has_owner: u8,
+    /// Link-layer type.
+    pub packet_type: u8,
+    /// State to take instead of the flow table's; 0: ask the table.
+    pub state: u8,
+    /// Only parse.
+    pub parse_only: u8,
+    /// Result: the parsed packet.
+    pub packet: Key,
+    /// Result: the packet in an ICMP error.
+    pub inner: Key,
+    /// Result.
+    pub verdict: u32,
+    /// Result: deciding rule, all ones for none.
+    pub deciding: u32,
+    /// Result: packet mark.
+    pub result_mark: u32,
+    /// Result of the parser.
+    pub parse_result: i32,
+    /// Result of the parser for `inner`.
+    pub inner_result: i32,
+    /// Unused.
+    pub reserved: u32,
+}
+
+/// `struct weir_control`.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Control {
+    /// Slot that packets use.
+    pub active: u32,
+    /// Number of the policy in each slot; 0: none.
+    pub slot_generation: [u32; 2],
+    /// Hooks that it needs.
+    pub slot_hooks: [u32; 2],
+    /// Slot of the local addresses.
+    pub locals_active: u32,
+    /// Whether an answer process takes rejects.
+    pub answering: u32,
+    /// Unused.
+    pub reserved: u32,
+    /// Its sockets.
+    pub answer_cookie: [u64; 4],
+    /// Clock of test runs.
+    pub clock_ms: u64,
+    /// Events a second.
+    pub event_limit: u32,
+    /// [`VERSION`].
+    pub abi: u32,
+    /// Settings of the flow table.
+    pub settings: [u32; 32],
+    /// Unused.
+    pub pad: [u8; 48],
+    /// Second that is counted.
+    pub event_window: u64,
+    /// Events in it.
+    pub event_count: u64,
+    /// Packets by reason.
+    pub reasons: [u64; REASONS],
+    /// Counts of the flow table.
+    pub flow_statistics: [u64; 16],
+    /// Unused.
+    pub pad_end: [u8; 48],
+    /// Test runs.
+    pub test: Test,
+}
+
+/// `struct weir_local`.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct Local {
+    /// First address, high half first.
+    pub first: [u64; 2],
+    /// Last address.
+    pub last: [u64; 2],
+    /// Bits: 1 local, 2 broadcast, 4 multicast, 8 unicast.
+    pub types: u64,
+}
+
+/// `struct weir_event`.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Event {
+    /// Packet clock.
+    pub time_ms: u64,
+    /// 1 log, 2 nflog, 3 reject.
+    pub kind: u32,
+    /// The rule.
+    pub rule: u32,
+    /// Slot of the policy.
+    pub slot: u32,
+    /// Number of the policy.
+    pub generation: u32,
+    /// Log: offset of the op in the image. Reject: kind.
+    pub op: u32,
+    /// Packet mark.
+    pub mark: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Owner.
+    pub gid: u32,
+    /// Whole length from the network header.
+    pub skb_length: u32,
+    /// Bytes captured.
+    pub captured: u16,
+    /// Whether there is an owner.
+    pub has_owner: u8,
+    /// Bytes of link header.
+    pub mac_length: u8,
+    /// Receiving interface.
+    pub in_name: [u8; 16],
+    /// Sending interface.
+    pub out_name: [u8; 16],
+    /// Link header.
+    pub mac: [u8; 32],
+    /// The parsed packet.
+    pub packet: Key,
+    /// The packet from the network header.
+    pub bytes: [u8; EVENT_BYTES],
+}
+
+const _: () = {
+    assert!(size_of::<Key>() == 88);
+    assert!(size_of::<Settings>() == 48);
+    assert!(size_of::<Test>() == 256);
+    assert!(size_of::<Control>() == 832);
+    assert!(std::mem::offset_of!(Control, event_window) == 256);
+    assert!(std::mem::offset_of!(Control, test) == 576);
+    assert!(size_of::<Local>() == 40);
+    assert!(size_of::<Event>() == 840);
+};

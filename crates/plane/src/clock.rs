@@ -1,0 +1,30 @@
+//! The packet clock: milliseconds, made from the kernel's tick counter because reading it costs a
+//! program one load, where the clocks proper cost a call.
+
+use crate::error::{PlaneError, Result};
+
+/// Milliseconds of one tick, times 2^20. The resolution of the coarse clocks is one tick.
+pub fn jiffy_multiplier() -> Result<u64> {
+    let tick_ns = crate::sys::clock::coarse_resolution().map_err(|source| PlaneError::System {
+        action: "asking for the kernel's tick",
+        source,
+    })?;
+    if !(100_000..=100_000_000).contains(&tick_ns) {
+        return Err(PlaneError::Kernel(format!(
+            "its tick of {tick_ns} ns is not believable"
+        )));
+    }
+    Ok((tick_ns << 20) / 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tick_is_between_a_tenth_and_a_hundred_milliseconds() {
+        let milliseconds =
+            jiffy_multiplier().expect("this kernel has ticks") as f64 / f64::from(1 << 20);
+        assert!((0.1..=100.0).contains(&milliseconds), "{milliseconds}");
+    }
+}

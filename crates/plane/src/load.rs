@@ -1,0 +1,295 @@
+//! Load the programs: choose map sizes, write the settings, let the kernel verify them.
+//!
+//! An [`Instance`] is one loaded set of programs and maps. It does nothing until `attach.rs` hooks
+//! it in. Rules never reach this file: they are map content.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use libbpf_rs::{MapCore, Object, ObjectBuilder, PrintLevel};
+use zerocopy::IntoBytes;
+
+use crate::abi::{self, Control, Settings};
+use crate::clock;
+use crate::error::{PlaneError, Result, system};
+use crate::sys::bpf::map_size;
+use crate::sys::memory::Mapping;
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
+
+/// Names of the maps, as in `maps.h`; each is pinned under its name.
+pub const MAPS: [&str; 9] = [
+    "images",
+    "counters",
+    "histories",
+    "flows",
+    "locals",
+    "control",
+    "events",
+    "rejects",
+    "handoff",
+];
+/// Names of the programs, as in the `.bpf.c` files.
+pub const PROGRAMS: [&str; 2] = ["weir_judge", "weir_early"];
+
+/// How large the maps are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Bytes of one image slot: a power of two.
+    pub image: u32,
+    /// Rules (counters) of one slot.
+    pub rules: u32,
+    /// Bytes of one history slot: a power of two.
+    pub history: u32,
+    /// Bytes of the flow table: a power of two.
+    pub flows: u32,
+}
+
+impl Capacity {
+    /// The largest slot: offsets into maps are verified up to 2^29.
+    pub const IMAGE_LIMIT: u32 = 1 << 28;
+
+    /// Room for a policy, rounded up so that it can grow to about twice its size in place.
+    pub fn for_policy(image: usize, rules: u32, history: usize, flows: u32) -> Result<Capacity> {
+        let round = |bytes: usize, what| {
+            let wanted = (bytes as u64 + bytes as u64 / 4)
+                .max(1 << 16)
+                .next_power_of_two();
+            if bytes as u64 > u64::from(Self::IMAGE_LIMIT) {
+                let limit = u64::from(Self::IMAGE_LIMIT);
+                return Err(PlaneError::Budget {
+                    what,
+                    needed: bytes as u64,
+                    limit,
+                });
+            }
+            Ok(wanted.min(u64::from(Self::IMAGE_LIMIT)) as u32)
+        };
+        Ok(Capacity {
+            image: round(image, "image")?,
+            rules: (rules + rules / 4).max(1024).next_power_of_two(),
+            history: round(history, "history")?,
+            flows: flows.next_power_of_two().max(1 << 16),
+        })
+    }
+
+    /// Whether a policy of these sizes fits.
+    pub fn holds(&self, image: usize, rules: u32, history: usize) -> bool {
+        image <= self.image as usize && rules <= self.rules && history <= self.history as usize
+    }
+}
+
+/// A map: its descriptor, and its memory when it is mapped.
+#[derive(Debug)]
+pub struct Map {
+    /// Descriptor.
+    pub fd: OwnedFd,
+    /// Bytes of one entry, rounded up to 8.
+    pub entry: usize,
+    memory: Option<Mapping>,
+}
+
+impl Map {
+    /// Adopt a map by its descriptor; arrays are mapped.
+    pub fn adopt(fd: OwnedFd, array: bool) -> io::Result<Map> {
+        let (value, entries) = map_size(fd.as_fd())?;
+        let entry = (value as usize).next_multiple_of(8);
+        let memory = if array {
+            Some(Mapping::new(fd.as_fd(), entry * entries as usize)?)
+        } else {
+            None
+        };
+        Ok(Map { fd, entry, memory })
+    }
+
+    /// Its memory.
+    ///
+    /// # Panics
+    /// When the map is not an array.
+    pub fn memory(&self) -> &Mapping {
+        self.memory
+            .as_ref()
+            .expect("only arrays are mapped, and only they are asked")
+    }
+}
+
+/// One loaded set of programs and maps.
+#[derive(Debug)]
+pub struct Instance {
+    /// In the order of [`MAPS`].
+    pub maps: Vec<Map>,
+    /// In the order of [`PROGRAMS`].
+    pub programs: Vec<OwnedFd>,
+    /// Milliseconds of a jiffy, times 2^20.
+    pub settings: Settings,
+}
+
+impl Instance {
+    /// A map by its name in [`MAPS`].
+    ///
+    /// # Panics
+    /// When there is no such map.
+    pub fn map(&self, name: &str) -> &Map {
+        &self.maps[MAPS
+            .iter()
+            .position(|m| *m == name)
+            .expect("a name of MAPS")]
+    }
+
+    /// A program by its name in [`PROGRAMS`].
+    ///
+    /// # Panics
+    /// When there is no such program.
+    pub fn program(&self, name: &str) -> BorrowedFd<'_> {
+        self.programs[PROGRAMS
+            .iter()
+            .position(|p| *p == name)
+            .expect("a name of PROGRAMS")]
+        .as_fd()
+    }
+
+    /// What the maps were made for.
+    pub fn capacity(&self) -> Capacity {
+        Capacity {
+            image: self.settings.image_mask + 1,
+            rules: self.settings.rule_capacity,
+            history: self.settings.history_mask + 1,
+            flows: self.settings.flow_mask + 1,
+        }
+    }
+
+    /// The shared control block.
+    pub fn control(&self) -> &Mapping {
+        self.map("control").memory()
+    }
+}
+
+/// Make one flat map of `length` bytes a slot, `slots` of them, inside the object before loading.
+fn resize(object: &mut libbpf_rs::OpenObject, name: &str, bytes: u32) -> Result<()> {
+    for mut map in object.maps_mut() {
+        if map.name() == name {
+            return map
+                .set_value_size(bytes)
+                .map_err(|e| load_error(&e.to_string()));
+        }
+    }
+    Err(load_error(&format!("the object has no map {name}")))
+}
+
+/// Log lines of libbpf, kept for error messages.
+static LOG: Mutex<String> = Mutex::new(String::new());
+
+fn remember(_level: PrintLevel, line: String) {
+    if let Ok(mut log) = LOG.lock() {
+        let keep = log.len().saturating_sub(16_000);
+        if let Some((at, _)) = log.char_indices().find(|(at, _)| *at >= keep) {
+            log.drain(..at);
+        }
+        log.push_str(&line);
+    }
+}
+
+fn load_error(message: &str) -> PlaneError {
+    let log = LOG.lock().map(|l| l.clone()).unwrap_or_default();
+    let start = log.char_indices().rev().nth(4000).map_or(0, |(at, _)| at);
+    PlaneError::Load {
+        message: message.into(),
+        log: log[start..].to_string(),
+    }
+}
+
+/// Counters of a rule: enough that CPUs seldom share one, at most 8.
+fn shard_shift() -> u32 {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    cpus.next_power_of_two().trailing_zeros().min(3)
+}
+
+fn random_seed() -> [u64; 2] {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    [0, 1].map(|half: u64| {
+        // The standard library takes these keys from the kernel's generator.
+        let mut hasher = RandomState::new().build_hasher();
+        hasher.write_u64(half + 2 * COUNT.fetch_add(1, Ordering::Relaxed));
+        hasher.finish()
+    })
+}
+
+/// Load the programs with maps of these sizes. `flows`: a flow table (and its seed) to go on with.
+pub fn load(
+    capacity: Capacity,
+    testing: bool,
+    reuse: Option<(BorrowedFd<'_>, [u64; 2])>,
+) -> Result<Instance> {
+    let settings = Settings {
+        image_mask: capacity.image - 1,
+        rule_capacity: capacity.rules,
+        shard_shift: if testing { 0 } else { shard_shift() },
+        history_mask: capacity.history - 1,
+        flow_mask: capacity.flows - 1,
+        testing: u32::from(testing),
+        jiffy_multiplier: clock::jiffy_multiplier()?,
+        hash_seed: reuse.map_or_else(random_seed, |(_, seed)| seed),
+    };
+    LOG.lock().map(|mut l| l.clear()).ok();
+    libbpf_rs::set_print(Some((PrintLevel::Info, remember)));
+    let mut open = ObjectBuilder::default()
+        .open_memory(OBJECT)
+        .map_err(|e| load_error(&e.to_string()))?;
+    resize(&mut open, "images", capacity.image + abi::SLACK)?;
+    resize(&mut open, "histories", capacity.history + abi::SLACK)?;
+    resize(&mut open, "flows", capacity.flows + abi::SLACK)?;
+    resize(
+        &mut open,
+        "counters",
+        (capacity.rules << settings.shard_shift) * 16,
+    )?;
+    for mut map in open.maps_mut() {
+        if map.name().to_string_lossy().contains("rodata.weir") {
+            map.set_initial_value(settings.as_bytes())
+                .map_err(|e| load_error(&e.to_string()))?;
+        }
+        if let (true, Some((fd, _))) = (map.name() == "flows", reuse) {
+            map.reuse_fd(fd).map_err(|e| load_error(&e.to_string()))?;
+        }
+    }
+    let object = open.load().map_err(|e| load_error(&e.to_string()))?;
+    let instance = take(&object, settings)?;
+    let control = instance.control();
+    control.store32(std::mem::offset_of!(Control, event_limit), 10_000);
+    control.store32(std::mem::offset_of!(Control, abi), abi::VERSION);
+    Ok(instance)
+}
+
+/// Take our own descriptors of everything that the object loaded.
+fn take(object: &Object, settings: Settings) -> Result<Instance> {
+    let duplicate = |fd: BorrowedFd<'_>| {
+        fd.try_clone_to_owned()
+            .map_err(system("duplicating a descriptor"))
+    };
+    let mut maps = Vec::with_capacity(MAPS.len());
+    for name in MAPS {
+        let map = object
+            .maps()
+            .find(|m| m.name() == name)
+            .ok_or_else(|| load_error(&format!("the object has no map {name}")))?;
+        let array = map.map_type() == libbpf_rs::MapType::Array;
+        maps.push(Map::adopt(duplicate(map.as_fd())?, array).map_err(system("mapping a map"))?);
+    }
+    let mut programs = Vec::with_capacity(PROGRAMS.len());
+    for name in PROGRAMS {
+        let program = object
+            .progs()
+            .find(|p| p.name() == name)
+            .ok_or_else(|| load_error(&format!("the object has no program {name}")))?;
+        debug_assert!(program.as_fd().as_raw_fd() >= 0);
+        programs.push(duplicate(program.as_fd())?);
+    }
+    Ok(Instance {
+        maps,
+        programs,
+        settings,
+    })
+}

@@ -1,0 +1,205 @@
+//! One run: a fresh laboratory, the rules in one of the two engines, the script, the counters.
+//!
+//! In: a case and an engine. Out: a [`Run`]. State of earlier runs (connections, recent lists,
+//! token buckets, sets) is gone because the namespaces are new.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+
+use super::case::{Case, Family};
+use super::counters::{self, Counters};
+use crate::netns::{Lab, Node};
+use crate::traffic::play::{self, Record};
+use crate::traffic::wire::Wire;
+
+/// Which filter stands on the gateway.
+#[derive(Clone, Debug)]
+pub enum Engine {
+    /// The original.
+    Iptables,
+    /// The weir program at a path.
+    Weir(PathBuf),
+}
+
+impl Engine {
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Engine::Iptables => "iptables",
+            Engine::Weir(_) => "weir",
+        }
+    }
+}
+
+/// When counters are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Once, at the end.
+    AtEnd,
+    /// Also after every step, to find the one that moved a counter differently.
+    AfterEveryStep,
+}
+
+/// What a run showed.
+pub struct Run {
+    /// One record per step.
+    pub records: Vec<Record>,
+    /// Counters after the last step.
+    pub counters: Counters,
+    /// Counters after each step, if asked for.
+    pub after_steps: Vec<Counters>,
+}
+
+/// Runs a case through an engine. `expected` is a run of the other engine to be patient for.
+pub fn run(case: &Case, engine: &Engine, expected: Option<&Run>, reading: Reading) -> Result<Run> {
+    let lab = Lab::create().context("build the laboratory")?;
+    let mut wire = Wire::open(&lab)?;
+    load(&lab, case, engine)
+        .with_context(|| format!("load {} into {}", case.name, engine.name()))?;
+    // From here on the policy must go before the namespace does.
+    let _unload = Unload { lab: &lab, engine };
+    let mut after_steps = Vec::new();
+    let records = expected.map(|run| run.records.as_slice());
+    let records = play::play(&mut wire, &case.steps, records, |_| {
+        if reading == Reading::AfterEveryStep {
+            after_steps.push(read_counters(&lab, case, engine)?);
+        }
+        Ok(())
+    })?;
+    let counters = read_counters(&lab, case, engine)?;
+    Ok(Run {
+        records,
+        counters,
+        after_steps,
+    })
+}
+
+/// Takes weir's policy off the gateway when the run is over, however it ended.
+struct Unload<'a> {
+    lab: &'a Lab,
+    engine: &'a Engine,
+}
+
+impl Drop for Unload<'_> {
+    fn drop(&mut self) {
+        if let Engine::Weir(program) = self.engine {
+            let name = self.lab.name(Node::Gateway);
+            let output = Command::new(program)
+                .args(["unload", "--netns", name])
+                .output();
+            match output {
+                Ok(output) if output.status.success() => {}
+                Ok(output) => eprintln!("weir unload: {}", message(&output)),
+                Err(error) => eprintln!("weir unload: {error}"),
+            }
+        }
+    }
+}
+
+fn message(output: &Output) -> String {
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    format!("{}: {} {}", output.status, out.trim(), err.trim())
+}
+
+/// Fails with what the program printed if it failed.
+fn must(what: &str, output: &Output) -> Result<()> {
+    ensure!(output.status.success(), "{what}: {}", message(output));
+    Ok(())
+}
+
+fn load(lab: &Lab, case: &Case, engine: &Engine) -> Result<()> {
+    match engine {
+        Engine::Iptables => load_iptables(lab, case),
+        Engine::Weir(program) => load_weir(lab, case, program),
+    }
+}
+
+fn load_iptables(lab: &Lab, case: &Case) -> Result<()> {
+    if let Some((_, text)) = &case.sets {
+        must(
+            "ipset restore",
+            &lab.run(Node::Gateway, "ipset", &["restore"], text)?,
+        )?;
+    }
+    for file in &case.rules {
+        let program = file.family.program("restore");
+        // Other tests of this machine may hold the lock of the legacy tools.
+        let output = lab.run(Node::Gateway, &program, &["--wait", "20"], &file.text)?;
+        must(&program, &output)?;
+    }
+    Ok(())
+}
+
+fn load_weir(lab: &Lab, case: &Case, program: &Path) -> Result<()> {
+    let mut command = Command::new(program);
+    command.args(["apply", "--netns", lab.name(Node::Gateway)]);
+    if case.has_nat {
+        command.arg("--nat=kernel");
+    }
+    command.args(case.rules.iter().map(|file| &file.path));
+    command.args(case.sets.iter().map(|(path, _)| path));
+    must("weir apply", &command.output().context("start weir")?)
+}
+
+fn read_counters(lab: &Lab, case: &Case, engine: &Engine) -> Result<Counters> {
+    let mut all = Counters::new();
+    match engine {
+        Engine::Iptables => {
+            for family in [Family::V4, Family::V6] {
+                if !case.rules.iter().any(|file| file.family == family) {
+                    continue;
+                }
+                let program = family.program("save");
+                let output = lab.run(Node::Gateway, &program, &["-c"], "")?;
+                must(&program, &output)?;
+                all.extend(counters::from_save(
+                    &String::from_utf8(output.stdout)?,
+                    family,
+                )?);
+            }
+        }
+        Engine::Weir(program) => {
+            let name = lab.name(Node::Gateway);
+            let output = Command::new(program)
+                .args(["counters", "--netns", name, "--rules", "--json"])
+                .output()
+                .context("start weir")?;
+            must("weir counters", &output)?;
+            all = counters::from_json(&String::from_utf8(output.stdout)?)?;
+        }
+    }
+    // Translation is the kernel's work under either engine; weir does not count it.
+    all.retain(|key, _| key.table != "nat");
+    Ok(all)
+}
+
+/// The weir program: `WEIR_BIN`, or beside this test's own target folder, the newer of both builds.
+pub fn find_weir() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("WEIR_BIN") {
+        let path = PathBuf::from(path);
+        ensure!(path.is_file(), "WEIR_BIN: {} is no file", path.display());
+        return Ok(path);
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
+        PathBuf::from,
+    );
+    let built = |profile: &str| {
+        let path = target.join(profile).join("weir");
+        Some((path.metadata().ok()?.modified().ok()?, path))
+    };
+    let newest = ["debug", "release"].into_iter().filter_map(built).max();
+    let (_, path) = newest.with_context(|| {
+        format!(
+            "no weir in {}/{{debug,release}}: cargo build -p weir",
+            target.display()
+        )
+    })?;
+    Ok(path)
+}

@@ -1,0 +1,235 @@
+//! Against the original: every rule file of `testdata/configs/iptables` sees the same packets
+//! once under iptables-legacy and once under weir; packets delivered, answers, and per-rule
+//! packet and byte counters must be equal.
+//!
+//! Before that is worth anything, the laboratory itself is put to the test: two iptables runs of
+//! one case must agree exactly, and a rule changed on purpose must be noticed.
+//!
+//! Needs root and network namespaces; without, it says so and passes, unless
+//! `WEIR_REQUIRE_KERNEL=1`. `WEIR_BIN` names the weir program, `WEIR_CASES` (comma-separated
+//! stems) picks cases, `WEIR_VERBOSE=1` prints what arrived at each step.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use weir_testkit::compare::case::{self, Case};
+use weir_testkit::compare::engine::{self, Engine, Reading, Run};
+use weir_testkit::compare::report;
+use weir_testkit::sys;
+
+/// One laboratory at a time: the machine is small and the tools of the original share a lock.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/configs/iptables")
+}
+
+/// All cases, or those named in `WEIR_CASES`.
+fn cases() -> Vec<Case> {
+    let mut cases = case::find(&folder()).expect("the corpus must be readable");
+    if let Ok(names) = std::env::var("WEIR_CASES") {
+        cases.retain(|case| names.split(',').any(|name| name == case.name));
+    }
+    cases
+}
+
+/// Whether namespaces can be made here; if not, that is said, or is a failure where demanded.
+fn kernel_is_ours(test: &str) -> bool {
+    if sys::is_root() && Path::new("/proc/self/ns/net").exists() {
+        return true;
+    }
+    assert!(
+        std::env::var("WEIR_REQUIRE_KERNEL").as_deref() != Ok("1"),
+        "{test}: needs root, and WEIR_REQUIRE_KERNEL=1 forbids skipping"
+    );
+    eprintln!("SKIPPED {test}: needs root for network namespaces; nothing was compared");
+    false
+}
+
+fn verbose(run: &Run) {
+    if std::env::var("WEIR_VERBOSE").as_deref() != Ok("1") {
+        return;
+    }
+    for record in &run.records {
+        println!("{}: {} => {:?}", record.line, record.text, record.outcome);
+        record
+            .arrived
+            .iter()
+            .for_each(|text| println!("    {text}"));
+    }
+    for (key, count) in &run.counters {
+        println!(
+            "    [{}:{}] {} {}",
+            count.packets, count.bytes, key.table, count.rule
+        );
+    }
+}
+
+/// Compares two engines on a case; on a difference once more with counters after every step, so
+/// that the report names the step.
+fn compare(case: &Case, left: &Engine, right: &Engine) -> Result<Vec<String>> {
+    let names = (left.name(), right.name());
+    let first = engine::run(case, left, None, Reading::AtEnd)?;
+    verbose(&first);
+    let second = engine::run(case, right, Some(&first), Reading::AtEnd)?;
+    let found = report::differences(case, &first, &second, names);
+    if found.is_empty() {
+        return Ok(found);
+    }
+    let first = engine::run(case, left, None, Reading::AfterEveryStep)?;
+    let second = engine::run(case, right, Some(&first), Reading::AfterEveryStep)?;
+    let again = report::differences(case, &first, &second, names);
+    // A difference that does not come back is still a difference.
+    Ok(if again.is_empty() { found } else { again })
+}
+
+fn compare_all(right: &Engine) -> Vec<String> {
+    let mut found = Vec::new();
+    let (mut same, mut steps, start) = (0, 0, Instant::now());
+    let cases = cases();
+    for case in &cases {
+        match compare(case, &Engine::Iptables, right) {
+            Ok(differences) if differences.is_empty() => {
+                same += 1;
+                steps += case.steps.len();
+            }
+            Ok(differences) => {
+                println!("DIFFERS {}", case.name);
+                found.extend(differences);
+            }
+            Err(error) => {
+                println!("FAILED  {}", case.name);
+                found.push(format!("{}: {error:#}", case.name));
+            }
+        }
+    }
+    println!(
+        "iptables against {}: {same} of {} cases equal, {steps} traffic steps in those, {:.1} s",
+        right.name(),
+        cases.len(),
+        start.elapsed().as_secs_f32()
+    );
+    found
+}
+
+fn lock() -> std::sync::MutexGuard<'static, ()> {
+    let guard = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    sys::pin_to_cpu(0).expect("pin the test to a CPU");
+    guard
+}
+
+#[test]
+fn corpus_is_large_enough() {
+    if std::env::var_os("WEIR_CASES").is_none() {
+        let files: usize = cases().iter().map(|case| case.rules.len()).sum();
+        assert!(files >= 40, "only {files} rule files");
+    }
+}
+
+#[test]
+fn iptables_agrees_with_itself() {
+    if !kernel_is_ours("iptables_agrees_with_itself") {
+        return;
+    }
+    let _guard = lock();
+    let found = compare_all(&Engine::Iptables);
+    assert!(
+        found.is_empty(),
+        "the laboratory is not deterministic:\n{}",
+        found.join("\n")
+    );
+}
+
+#[test]
+fn every_rule_of_the_corpus_does_something() {
+    if !kernel_is_ours("every_rule_of_the_corpus_does_something") {
+        return;
+    }
+    let _guard = lock();
+    let (mut rules, mut idle) = (0, Vec::new());
+    for case in &cases() {
+        let run = engine::run(case, &Engine::Iptables, None, Reading::AtEnd)
+            .unwrap_or_else(|error| panic!("{}: {error:#}", case.name));
+        for (key, count) in run.counters.iter().filter(|(key, _)| key.index > 0) {
+            rules += 1;
+            if count.packets == 0 {
+                idle.push(format!("{} {} {}", case.name, key.table, count.rule));
+            }
+        }
+    }
+    println!("{rules} rules, {} of them never matched", idle.len());
+    if std::env::var("WEIR_VERBOSE").as_deref() == Ok("1") {
+        println!("{}", idle.join("\n"));
+    }
+    assert!(
+        idle.len() * 3 <= rules,
+        "a third of the rules is never matched by any packet"
+    );
+}
+
+#[test]
+fn changed_rule_is_noticed() {
+    if !kernel_is_ours("changed_rule_is_noticed") {
+        return;
+    }
+    let _guard = lock();
+    let mut tried = 0;
+    for case in &cases() {
+        let Some(changed) = with_one_rule_changed(case) else {
+            continue;
+        };
+        let right = engine::run(case, &Engine::Iptables, None, Reading::AtEnd).expect("run");
+        let wrong = engine::run(&changed, &Engine::Iptables, None, Reading::AtEnd).expect("run");
+        let found = report::differences(case, &right, &wrong, ("right", "wrong"));
+        assert!(
+            !found.is_empty(),
+            "{}: the changed rule went unnoticed",
+            case.name
+        );
+        tried += 1;
+        if tried == 5 {
+            break;
+        }
+    }
+    assert!(tried > 0, "no case has a rule to change");
+}
+
+/// The case with the first matched `-p tcp ... ACCEPT` rule of its first file turned into DROP.
+fn with_one_rule_changed(case: &Case) -> Option<Case> {
+    let run = engine::run(case, &Engine::Iptables, None, Reading::AtEnd)
+        .context(case.name.clone())
+        .expect("run");
+    let matched: Vec<&str> = run
+        .counters
+        .values()
+        .filter(|count| count.packets > 0 && count.rule.contains("-p tcp"))
+        .map(|count| count.rule.as_str())
+        .collect();
+    let mut changed = case.clone();
+    let text = &mut changed.rules[0].text;
+    let line = text
+        .lines()
+        .find(|line| line.ends_with("-j ACCEPT") && matched.contains(line))?
+        .to_owned();
+    *text = text.replacen(&line, &line.replace("-j ACCEPT", "-j DROP"), 1);
+    Some(changed)
+}
+
+#[test]
+fn weir_agrees_with_iptables() {
+    if !kernel_is_ours("weir_agrees_with_iptables") {
+        return;
+    }
+    let _guard = lock();
+    let weir = engine::find_weir().expect("the weir program must be built first");
+    let found = compare_all(&Engine::Weir(weir));
+    assert!(
+        found.is_empty(),
+        "weir differs from iptables:\n{}",
+        found.join("\n")
+    );
+}
