@@ -21,6 +21,8 @@ pub struct LinkAddress {
 pub struct Network {
     /// Bytes from the IP header on; may be cut short by the capture.
     pub bytes: Vec<u8>,
+    /// Bytes of the packet when it was on the wire, as far as the capture knows.
+    pub wire: u32,
     /// What the link said.
     pub link: LinkAddress,
 }
@@ -38,8 +40,15 @@ const UNKNOWN: LinkAddress = LinkAddress {
     kind: PacketType::Unicast,
 };
 
-/// Cuts the link header off.
-pub fn network(kind: DataLink, bytes: &[u8]) -> Result<Network, &'static str> {
+/// Cuts the link header off a frame that was `original` bytes long.
+pub fn network(kind: DataLink, bytes: &[u8], original: u32) -> Result<Network, &'static str> {
+    let mut network = cut(kind, bytes)?;
+    let header = (bytes.len() - network.bytes.len()) as u32;
+    network.wire = original.saturating_sub(header).max(network.wire);
+    Ok(network)
+}
+
+fn cut(kind: DataLink, bytes: &[u8]) -> Result<Network, &'static str> {
     match kind {
         DataLink::ETHERNET => ethernet(bytes),
         DataLink::RAW => ip(bytes, UNKNOWN),
@@ -57,6 +66,7 @@ fn ip(bytes: &[u8], link: LinkAddress) -> Result<Network, &'static str> {
     match bytes.first().map(|byte| byte >> 4) {
         Some(4 | 6) => Ok(Network {
             bytes: bytes.to_vec(),
+            wire: bytes.len() as u32,
             link,
         }),
         Some(_) => Err("not IP"),
@@ -164,25 +174,25 @@ mod tests {
         let plain = framed(&[&addresses[..], &[8, 0]].concat());
         let tags = [&addresses[..], &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 8, 0]].concat();
         for frame in [plain, framed(&tags)] {
-            let packet = network(DataLink::ETHERNET, &frame).unwrap();
+            let packet = network(DataLink::ETHERNET, &frame, 0).unwrap();
             assert_eq!(packet.bytes, IPV4);
             assert_eq!(packet.link.source, Some([2, 0, 0, 0, 0, 1]));
             assert_eq!(packet.link.kind, PacketType::Broadcast);
         }
         let arp = framed(&[&addresses[..], &[8, 6]].concat());
-        assert_eq!(network(DataLink::ETHERNET, &arp), Err("not IP"));
-        assert!(network(DataLink::ETHERNET, &addresses).is_err());
+        assert_eq!(network(DataLink::ETHERNET, &arp, 0), Err("not IP"));
+        assert!(network(DataLink::ETHERNET, &addresses, 0).is_err());
     }
 
     #[test]
     fn headers_without_ethernet() {
         let cooked = [0, 3, 0, 1, 0, 6, 2, 0, 0, 0, 0, 9, 0, 0, 8, 0];
-        let packet = network(DataLink::LINUX_SLL, &framed(&cooked)).unwrap();
+        let packet = network(DataLink::LINUX_SLL, &framed(&cooked), 0).unwrap();
         assert_eq!(packet.link.source, Some([2, 0, 0, 0, 0, 9]));
         assert_eq!(packet.link.kind, PacketType::OtherHost);
         let mut cooked2 = [0u8; 20];
         (cooked2[0], cooked2[10], cooked2[11]) = (8, 4, 0);
-        let packet = network(DataLink::from(LINK_SLL2), &framed(&cooked2)).unwrap();
+        let packet = network(DataLink::from(LINK_SLL2), &framed(&cooked2), 0).unwrap();
         assert_eq!(
             packet.link,
             LinkAddress {
@@ -191,17 +201,17 @@ mod tests {
             }
         );
         for kind in [DataLink::RAW, DataLink::from(LINK_IPV4)] {
-            assert_eq!(network(kind, &IPV4).unwrap().bytes, IPV4);
+            assert_eq!(network(kind, &IPV4, 0).unwrap().bytes, IPV4);
         }
         assert_eq!(
-            network(DataLink::NULL, &framed(&[2, 0, 0, 0]))
+            network(DataLink::NULL, &framed(&[2, 0, 0, 0]), 0)
                 .unwrap()
                 .bytes,
             IPV4
         );
-        assert_eq!(network(DataLink::RAW, &[]), Err("empty frame"));
+        assert_eq!(network(DataLink::RAW, &[], 0), Err("empty frame"));
         assert_eq!(
-            network(DataLink::from(9999), &IPV4),
+            network(DataLink::from(9999), &IPV4, 0),
             Err("unknown link type")
         );
     }

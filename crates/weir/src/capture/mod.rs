@@ -5,10 +5,12 @@
 //! draft-ietf-opsawg-pcapng sections 4.2 and 4.3); a packet comment `recv=NAME` names the interface
 //! that an outbound packet was received on. Timestamps keep the resolution of the file.
 
+mod journey;
 mod link;
 mod pcap;
 mod pcapng;
 
+pub use journey::{Given, Journey, journey};
 pub use link::{LinkAddress, Network};
 
 use crate::exit::{Exit, OrExit, failure};

@@ -44,7 +44,7 @@ impl<R: Read> Frames<R> {
             interface: None,
             way: None,
             received_on: None,
-            content: link::network(self.link, &packet.data),
+            content: link::network(self.link, &packet.data, packet.orig_len),
         }))
     }
 }

@@ -73,7 +73,7 @@ impl<R: Read> Frames<R> {
                         interface: interface.name.clone(),
                         way: None,
                         received_on: None,
-                        content: link::network(interface.link, &packet.data),
+                        content: link::network(interface.link, &packet.data, packet.original_len),
                     };
                     options(&mut frame, &packet.options);
                     return Some(Ok(frame));
@@ -89,7 +89,7 @@ impl<R: Read> Frames<R> {
                         interface: interface.name.clone(),
                         way: None,
                         received_on: None,
-                        content: link::network(interface.link, &packet.data),
+                        content: link::network(interface.link, &packet.data, packet.original_len),
                     }));
                 }
                 _ => {}

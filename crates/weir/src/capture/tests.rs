@@ -66,7 +66,11 @@ fn pcap_times_and_truncated_frames() {
         assert_eq!(frames.len(), 1);
         assert_eq!(frames[0].time, Duration::new(1_700_000_000, 250_000_000));
         assert_eq!((frames[0].number, frames[0].way), (1, None));
-        assert_eq!(frames[0].content.as_ref().unwrap().bytes, PACKET);
+        let network = frames[0].content.as_ref().unwrap();
+        assert_eq!(
+            (network.bytes.as_slice(), network.wire),
+            (&PACKET[..], 1500)
+        );
     }
 }
 
