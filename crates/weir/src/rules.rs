@@ -137,3 +137,14 @@ impl<'p> Places<'p> {
         out
     }
 }
+
+impl CounterLine {
+    /// Family, table, chain and number in words.
+    pub fn place(&self) -> String {
+        let index = match self.index {
+            0 => "policy".to_owned(),
+            index => index.to_string(),
+        };
+        format!("{} {} {} {index}", self.family, self.table, self.chain)
+    }
+}
