@@ -5,6 +5,7 @@ pub mod established;
 pub mod flat;
 pub mod load;
 pub mod peers;
+pub mod push;
 pub mod rules;
 
 use std::path::PathBuf;
@@ -32,10 +33,10 @@ pub struct Common {
     /// The weir program [default: `weir` beside this program, when there is one]
     #[arg(long, value_name = "PATH")]
     pub weir: Option<PathBuf>,
-    /// Rounds; every lane is measured once in each [default: 9, with --quick 3]
+    /// Rounds; every lane is measured once in each [default: 15, with --quick 3]
     #[arg(long)]
     pub rounds: Option<usize>,
-    /// Packets per lane and round, at most [default: 120000, with --quick 40000]
+    /// Packets per lane and round, at most [default: 65536, with --quick 40000]
     #[arg(long)]
     pub packets: Option<u32>,
     /// Seed of rules and traces

@@ -14,6 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use crate::hook::Hook;
 use crate::netns::Namespace;
 use crate::rules::{RuleSet, ipset, iptables, nft};
 use crate::space::Family;
@@ -25,6 +26,8 @@ use crate::sys;
 pub enum Contender {
     /// No filter at all.
     None,
+    /// An eBPF program in INPUT that accepts everything: the hook alone.
+    Hook,
     /// iptables over the old kernel tables, rules as written.
     Legacy,
     /// The same file through iptables' nftables back end.
@@ -41,8 +44,9 @@ pub enum Contender {
 
 impl Contender {
     /// All contenders in the order of the reports.
-    pub const ALL: [Contender; 7] = [
+    pub const ALL: [Contender; 8] = [
         Contender::None,
+        Contender::Hook,
         Contender::Legacy,
         Contender::IptablesNft,
         Contender::NftRules,
@@ -55,6 +59,7 @@ impl Contender {
     pub fn name(self) -> &'static str {
         match self {
             Contender::None => "none",
+            Contender::Hook => "hook",
             Contender::Legacy => "legacy",
             Contender::IptablesNft => "iptables-nft",
             Contender::NftRules => "nft",
@@ -111,6 +116,7 @@ pub struct Loaded {
     /// What the form does not check though the rules say so.
     pub lossy: Option<&'static str>,
     weir: Option<PathBuf>,
+    _hook: Option<Hook>,
 }
 
 /// A filter that did not take the rules.
@@ -154,7 +160,11 @@ impl Loader {
             loading: None,
             lossy: None,
             weir: None,
+            _hook: None,
         };
+        if contender == Contender::Hook {
+            loaded._hook = Some(Hook::attach(&loaded.namespace, set.family)?);
+        }
         if contender == Contender::Weir {
             loaded.weir.clone_from(&self.weir);
         }
@@ -188,7 +198,7 @@ impl Loader {
         };
         let mut lossy = None;
         let steps = match contender {
-            Contender::None => Vec::new(),
+            Contender::None | Contender::Hook => Vec::new(),
             Contender::Legacy => {
                 let program = tool("iptables-legacy-restore", "ip6tables-legacy-restore");
                 vec![Step::new(program, &["-w", "20"], iptables::text(set))]

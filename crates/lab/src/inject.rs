@@ -19,7 +19,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenObject, ProgramInput};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::netns::{FILTER_MAC, NOBODY_MAC, Namespace};
+use crate::netns::{NOBODY_MAC, Namespace};
 use crate::space::Family;
 use crate::trace::{HEADER_ROOM, Trace};
 use skeleton::{InjectSkel, InjectSkelBuilder};
@@ -78,7 +78,6 @@ impl Injector {
             .update_batch(&keys, &values, count, MapFlags::ANY, MapFlags::ANY)
             .context("cannot fill the trace")?;
         let mut frame = vec![0; trace.frame_length()];
-        frame[0..6].copy_from_slice(&FILTER_MAC);
         frame[6..12].copy_from_slice(&NOBODY_MAC);
         let kind: u16 = if trace.family == Family::V6 {
             0x86dd
@@ -119,6 +118,7 @@ impl Injector {
             };
         }
         let program = &self.skeleton.progs.inject;
+        self.frame[0..6].copy_from_slice(&namespace.hardware_address);
         let frame = &self.frame;
         namespace.enter(|| {
             let mut context = xdp_context(frame.len() as u32, namespace.interface);

@@ -8,11 +8,13 @@
 
 pub mod cmd;
 pub mod contender;
+pub mod hook;
 pub mod inject;
 pub mod interrupt;
 pub mod machine;
 pub mod measure;
 pub mod netns;
+pub mod programs;
 pub mod record;
 pub mod rules;
 pub mod service;

@@ -35,8 +35,12 @@ pub struct Namespace {
     /// Its name, as `ip netns` shows it.
     pub name: String,
     link: File,
-    /// Interface index of `v0`, zero until it is wired.
+    /// Index of the interface that traffic comes in by, zero until it is wired.
     pub interface: u32,
+    /// The hardware address of that interface.
+    pub hardware_address: [u8; 6],
+    /// Whether the namespace goes when this value goes.
+    owned: bool,
 }
 
 impl Namespace {
@@ -54,8 +58,35 @@ impl Namespace {
             name,
             link,
             interface: 0,
+            hardware_address: FILTER_MAC,
+            owned: true,
         };
         namespace.batch("link set lo up\n")?;
+        Ok(namespace)
+    }
+
+    /// Opens a namespace that somebody else made, to push packets into one of its interfaces. It
+    /// stays when this value is dropped.
+    ///
+    /// # Errors
+    /// When there is no such namespace or interface.
+    pub fn open(name: &str, interface: &str) -> Result<Namespace> {
+        let link = File::open(Path::new(NETNS_DIRECTORY).join(name))
+            .with_context(|| format!("there is no namespace {name}"))?;
+        let mut show = Command::new("ip");
+        show.args(["-n", name, "-json", "link", "show", "dev", interface]);
+        let links: serde_json::Value = serde_json::from_str(&run(&mut show, None)?)?;
+        let address = links[0]["address"].as_str().and_then(mac_from_text);
+        let hardware_address =
+            address.with_context(|| format!("{interface} in {name} has no hardware address"))?;
+        let mut namespace = Namespace {
+            name: name.to_owned(),
+            link,
+            interface: 0,
+            hardware_address,
+            owned: false,
+        };
+        namespace.interface = namespace.index_of(interface)?;
         Ok(namespace)
     }
 
@@ -68,6 +99,8 @@ impl Namespace {
         let [filter, nobody] = [FILTER_MAC, NOBODY_MAC].map(mac_text);
         // Duplicate address detection and router discovery would only send stray packets.
         namespace.enter(|| {
+            // IPv6 lets a socket have a routed local address only with this.
+            std::fs::write("/proc/sys/net/ipv6/ip_nonlocal_bind", "1")?;
             for name in ["all", "default"] {
                 let path = format!("/proc/sys/net/ipv6/conf/{name}/");
                 std::fs::write(format!("{path}accept_dad"), "0")?;
@@ -143,6 +176,9 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
+        if !self.owned {
+            return;
+        }
         if let Err(error) = run(Command::new("ip").args(["netns", "del", &self.name]), None) {
             eprintln!(
                 "weir-lab: namespace {} is left behind: {error:#}",
@@ -211,4 +247,24 @@ pub fn run(command: &mut Command, input: Option<&[u8]>) -> Result<String> {
 
 fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+fn mac_from_text(text: &str) -> Option<[u8; 6]> {
+    let bytes: Option<Vec<u8>> = text
+        .split(':')
+        .map(|byte| u8::from_str_radix(byte, 16).ok())
+        .collect();
+    bytes?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_addresses_as_text() {
+        assert_eq!(mac_from_text(&mac_text(NOBODY_MAC)), Some(NOBODY_MAC));
+        assert_eq!(mac_from_text("02:00:00:00:00"), None);
+        assert_eq!(mac_from_text("02:00:00:00:00:0g"), None);
+    }
 }

@@ -1,12 +1,12 @@
-//! The lab's only unsafe code: three system calls that no safe wrapper here offers.
+//! The lab's only unsafe code: four system calls that no safe wrapper here offers.
 //!
 //! In: plain values and file descriptors. Out: results as `io::Result`. It decides nothing; callers
 //! know when real-time scheduling or a discarding socket filter is wanted. See sched(7), socket(7),
-//! wait4(2).
+//! wait4(2), bpf(2).
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 /// Puts the calling thread under SCHED_FIFO at the lowest real-time priority, or back to normal.
@@ -95,4 +95,28 @@ pub fn wait_with_use(pid: u32) -> io::Result<ChildUse> {
         cpu: time(usage.ru_utime) + time(usage.ru_stime),
         resident_bytes_max: usage.ru_maxrss as u64 * 1024,
     })
+}
+
+/// Command and kind of linux/bpf.h's `BPF_ENABLE_STATS` and `BPF_STATS_RUN_TIME`.
+const BPF_ENABLE_STATS: libc::c_long = 32;
+const BPF_STATS_RUN_TIME: u32 = 0;
+
+/// Switches the kernel's run-time statistics of eBPF programs on until the result is dropped.
+pub fn enable_program_statistics() -> io::Result<OwnedFd> {
+    let kind = BPF_STATS_RUN_TIME;
+    // SAFETY: for this command the attribute is one 32-bit number, and its size says so; the
+    // kernel only reads it, before the call returns.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_ENABLE_STATS,
+            &raw const kind,
+            size_of::<u32>(),
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so this is a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(result as libc::c_int) })
 }

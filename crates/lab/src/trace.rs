@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 
 use crate::rules::Header;
-use crate::space::{self, Family};
+use crate::space::{self, Address, Family};
 
 /// Bytes of payload behind every header, all zero: 46 bytes in all for IPv4 and TCP.
 pub const PAYLOAD_LENGTH: usize = 6;
@@ -72,6 +72,14 @@ impl Trace {
             }
         }
         Trace { family, headers }
+    }
+
+    /// The same traffic, all of it to one address.
+    pub fn to_address(mut self, destination: Address) -> Trace {
+        for header in &mut self.headers {
+            header.destination = destination;
+        }
+        self
     }
 
     /// Bytes of one whole frame, Ethernet header included.

@@ -1,7 +1,7 @@
 //! The rule-set generators: right size, repeatable, never matching the traffic, readable by peers.
 //!
 //! The peers' own parsers are asked in a namespace of ours. That needs root; without it those tests
-//! say so and stop, and with `WEIR_REQUIRE_ROOT` set they fail instead.
+//! say so and stop, and with `WEIR_REQUIRE_KERNEL` set they fail instead.
 
 use std::collections::HashSet;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
         assert!(
-            std::env::var_os("WEIR_REQUIRE_ROOT").is_none(),
+            std::env::var_os("WEIR_REQUIRE_KERNEL").is_none(),
             "this test needs root"
         );
         eprintln!("SKIPPED: asking the peers needs root");

@@ -15,7 +15,7 @@ fn root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
         assert!(
-            std::env::var_os("WEIR_REQUIRE_ROOT").is_none(),
+            std::env::var_os("WEIR_REQUIRE_KERNEL").is_none(),
             "this test needs root"
         );
         eprintln!("SKIPPED: injecting needs root");
@@ -126,4 +126,24 @@ fn namespaces_go_with_their_values() {
         .downcast::<String>()
         .expect("the name");
     assert!(!Path::new("/run/netns").join(*name).exists());
+}
+
+#[test]
+fn packets_go_into_a_namespace_of_somebody_else() {
+    if !root() {
+        return;
+    }
+    let theirs = Namespace::receiver("theirs").expect("a namespace");
+    let opened = Namespace::open(&theirs.name, "v0").expect("opened");
+    assert_eq!(opened.interface, theirs.interface);
+    assert_eq!(opened.hardware_address, theirs.hardware_address);
+    let trace = Trace::tcp(Family::V4, 300, 8).to_address(0xc000_0201);
+    assert_eq!(push_trace(&opened, &trace, 2).expect("pushed"), 600);
+    drop(opened);
+    assert!(
+        Path::new("/run/netns").join(&theirs.name).exists(),
+        "an opened namespace must stay"
+    );
+    assert!(Namespace::open(&theirs.name, "v7").is_err());
+    assert!(Namespace::open("wtlab-there-is-none", "v0").is_err());
 }

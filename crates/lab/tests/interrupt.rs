@@ -33,7 +33,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
 fn a_signal_in_the_middle_removes_all_namespaces() {
     if !rustix::process::geteuid().is_root() {
         assert!(
-            std::env::var_os("WEIR_REQUIRE_ROOT").is_none(),
+            std::env::var_os("WEIR_REQUIRE_KERNEL").is_none(),
             "this test needs root"
         );
         eprintln!("SKIPPED: making namespaces needs root");

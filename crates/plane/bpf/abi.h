@@ -85,7 +85,8 @@ struct weir_packet {
 	__u8 packet_type;	/* PACKET_HOST 0, BROADCAST 1, MULTICAST 2, OTHERHOST 3, ... */
 	__u8 state;		/* one bit of enum weir_state */
 	__u8 malformed;		/* TCP data offset out of bounds */
-	__u8 pad[2];
+	__u8 tcp_scale;		/* window scale option (at most 14) + 1; 0 without */
+	__u8 tcp_sack_permitted;	/* SACK-permitted option */
 	/* set by the program */
 	__u32 mark;
 	__u16 in_class;		/* interface class of the active image: see classify.h */
@@ -94,7 +95,8 @@ struct weir_packet {
 	__u8 has_routing;
 	__u8 routing_type;
 	__u8 routing_left;
-	__u8 reserved[5];
+	__u8 reserved;
+	__u32 sack;		/* TCP: highest of acknowledgement and right edges of SACK blocks */
 };
 
 /* Read-only data of the programs, written before they are loaded. */

@@ -12,6 +12,7 @@
 
 #include "abi.h"
 #include "kernel.h"
+#include "options.h"
 
 #define WEIR_EXTENSIONS_MAX 8	/* IPv6 extension headers looked at */
 #define WEIR_COPY_BYTES 160	/* headers copied when they are not linear */
@@ -66,7 +67,34 @@ static __always_inline __u32 transport_needs(__u8 proto, bool inner)
 	return 0;
 }
 
-static __always_inline void parse_tcp(const struct in6_addr___local *h, __u32 available,
+/* What tracking asks of the options; most segments have only a timestamp. */
+static __always_inline void parse_tcp_options(const struct weir_bytes *b, __u32 at,
+					      struct weir_packet *p)
+{
+	const struct in6_addr___local *h;
+	struct weir_option_bytes copy = {};
+	__u32 *words = (__u32 *)copy.at;
+
+	p->sack = p->acknowledgement;
+	if (!p->tcp_options || at + p->tcp_options > b->have)
+		return;
+	h = BYTES_AT(b->base + at);
+	words[0] = h->in6_u.u6_addr32[0];
+	if (p->tcp_options == 12 && words[0] == bpf_htonl(0x0101080a))
+		return;
+	for (int i = 1; i < 4; i++)
+		words[i] = h->in6_u.u6_addr32[i];
+	h = BYTES_AT(b->base + at + 16);
+	for (int i = 0; i < 4; i++)
+		words[4 + i] = h->in6_u.u6_addr32[i];
+	h = BYTES_AT(b->base + at + 32);
+	for (int i = 0; i < 2; i++)
+		words[8 + i] = h->in6_u.u6_addr32[i];
+	weir_tcp_options(p, &copy, 0);
+}
+
+static __always_inline void parse_tcp(const struct weir_bytes *b,
+				      const struct in6_addr___local *h, __u32 available,
 				      struct weir_packet *p)
 {
 	__u32 header = (h->in6_u.u6_addr8[12] >> 4) * 4;
@@ -80,6 +108,7 @@ static __always_inline void parse_tcp(const struct in6_addr___local *h, __u32 av
 	}
 	p->tcp_options = header - 20;
 	p->payload = available - header;
+	parse_tcp_options(b, p->transport_offset + 20, p);
 }
 
 /* The transport header at p->transport_offset. `end`: of the packet by its network header. */
@@ -125,7 +154,7 @@ static __always_inline void parse_transport(const struct weir_bytes *b, __u32 en
 		p->transport = WEIR_TRANSPORT_TCP;
 		p->sequence = bpf_ntohl(h->in6_u.u6_addr32[1]);
 		if (!inner)
-			parse_tcp(h, end - at, p);
+			parse_tcp(b, h, end - at, p);
 	} else if (p->proto == IPPROTO_SCTP) {
 		p->transport = WEIR_TRANSPORT_SCTP;
 	} else {

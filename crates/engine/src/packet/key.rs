@@ -82,8 +82,10 @@ pub struct Key {
     pub state: u8,
     /// TCP data offset out of bounds.
     pub malformed: u8,
-    /// Unused, zero.
-    pub pad: [u8; 2],
+    /// Window scale option (at most 14) plus one; 0 without.
+    pub tcp_scale: u8,
+    /// Whether there is a SACK-permitted option.
+    pub tcp_sack_permitted: u8,
     /// Packet mark.
     pub mark: u32,
     /// Interface class of the image.
@@ -97,7 +99,9 @@ pub struct Key {
     /// Its segments left.
     pub routing_left: u8,
     /// Unused, zero.
-    pub reserved: [u8; 5],
+    pub reserved: u8,
+    /// TCP: highest of the acknowledgement number and the right edges of SACK blocks.
+    pub sack: u32,
 }
 
 const _: () = assert!(size_of::<Key>() == 88);

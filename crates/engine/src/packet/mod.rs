@@ -1,5 +1,15 @@
-//! Packets: bytes to the fixed-size [`Key`] that lookups work on and to [`weir_policy::model::Packet`].
+//! Packets: bytes to the fixed-size [`Key`] that lookups work on, to
+//! [`weir_policy::model::Packet`] that the evaluator works on, and back to bytes.
+//!
+//! [`parse`] is the twin of `plane/bpf/parse.h`; a test runs both on the same random bytes.
 
+pub mod build;
+pub mod checksum;
+pub mod convert;
 pub mod key;
+pub mod parse;
 
+pub use build::{BuildError, build, settle};
+pub use convert::{Arrival, key_of, packet};
 pub use key::Key;
+pub use parse::{Bytes, embedded, parse};

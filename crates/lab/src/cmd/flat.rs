@@ -12,6 +12,7 @@ use super::{Common, families, grouped, nanoseconds};
 use crate::contender::{Contender, Loader};
 use crate::inject::Injector;
 use crate::measure::{Lane, Limits, rounds};
+use crate::programs::time_per_packet;
 use crate::record::{Sample, Table};
 use crate::rules::{RuleSet, Shape};
 use crate::space::Family;
@@ -20,6 +21,8 @@ use crate::trace::Trace;
 
 /// Distinct headers in the traffic.
 pub const HEADERS: usize = 65_536;
+/// The first lane that holds rules, behind floor, bare path and bare hook.
+const PATHS: usize = 3;
 
 /// Options of `flat`.
 #[derive(Debug, Clone, Args)]
@@ -38,6 +41,9 @@ pub struct Options {
     /// Measure IPv6 as well
     #[arg(long)]
     v6: bool,
+    /// Also measure the eBPF programs alone, by the kernel's run-time statistics
+    #[arg(long)]
+    program: bool,
     /// With --v6: measure only IPv6
     #[arg(long, requires = "v6")]
     no_v4: bool,
@@ -52,6 +58,10 @@ pub struct Row {
     floor: Summary,
     /// The path without any filter.
     bare: Summary,
+    /// What a program in INPUT that accepts everything adds.
+    hook: Summary,
+    /// Nanoseconds inside that program, by the kernel's clock.
+    hook_program: Option<f64>,
     cells: Vec<Cell>,
 }
 
@@ -68,6 +78,8 @@ struct Cell {
     added: Option<Summary>,
     /// This path against the path at the smallest size of the same round.
     ratio: Option<f64>,
+    /// Nanoseconds inside eBPF programs, by the kernel's clock.
+    program: Option<f64>,
 }
 
 /// Runs the command.
@@ -113,6 +125,9 @@ fn one(
     let bare = loader
         .load(Contender::None, &none)?
         .map_err(anyhow_refused)?;
+    let hook = loader
+        .load(Contender::Hook, &none)?
+        .map_err(anyhow_refused)?;
     let (mut loaded, mut cells) = (Vec::new(), Vec::new());
     for &rules in &options.sizes {
         crate::interrupt::check()?;
@@ -124,6 +139,7 @@ fn one(
             path: None,
             added: None,
             ratio: None,
+            program: None,
         };
         match loader.load(options.contender, &set)? {
             Ok(one) => {
@@ -134,14 +150,18 @@ fn one(
         }
         cells.push(cell);
     }
-    let mut lanes = vec![Lane::Floor(&bare), Lane::Path(&bare)];
+    let mut lanes = vec![Lane::Floor(&bare), Lane::Path(&bare), Lane::Path(&hook)];
     lanes.extend(loaded.iter().map(|(_, one)| Lane::Path(one)));
     let results = rounds(&lanes, injector, limits)?;
-    for ((index, _), path) in loaded.iter().zip(&results[2..]) {
+    let smallest = results.get(PATHS).unwrap_or(&results[1]);
+    for ((index, one), path) in loaded.iter().zip(&results[PATHS..]) {
         let cell = &mut cells[*index];
         cell.path = Some(summarise(path));
         cell.added = Some(summarise(&differences(path, &results[1])));
-        cell.ratio = Some(median(&ratios(path, &results[2])));
+        cell.ratio = Some(median(&ratios(path, smallest)));
+        if options.program {
+            cell.program = time_per_packet(one, injector, limits.packets)?;
+        }
         note(
             samples,
             shape,
@@ -151,14 +171,20 @@ fn one(
             path,
         );
     }
-    note(samples, shape, family, 0, "floor", &results[0]);
-    note(samples, shape, family, 0, "none", &results[1]);
-    let (floor, bare) = (summarise(&results[0]), summarise(&results[1]));
+    for (name, values) in ["floor", "none", "hook"].into_iter().zip(&results) {
+        note(samples, shape, family, 0, name, values);
+    }
+    let hook_program = match options.program {
+        true => time_per_packet(&hook, injector, limits.packets)?,
+        false => None,
+    };
     Ok(Row {
         shape,
         family,
-        floor,
-        bare,
+        floor: summarise(&results[0]),
+        bare: summarise(&results[1]),
+        hook: summarise(&differences(&results[2], &results[1])),
+        hook_program,
         cells,
     })
 }
@@ -189,13 +215,6 @@ pub fn anyhow_refused(refused: crate::contender::Refused) -> anyhow::Error {
 }
 
 fn table(options: &Options, rows: &[Row]) -> String {
-    let mut headings = vec!["family".to_owned(), "floor".to_owned(), "bare".to_owned()];
-    headings.extend(
-        options
-            .sizes
-            .iter()
-            .map(|&size| format!("+{}", grouped(size))),
-    );
     let smallest = options.sizes.first().copied().unwrap_or(0);
     let compared: Vec<_> = options
         .sizes
@@ -203,6 +222,15 @@ fn table(options: &Options, rows: &[Row]) -> String {
         .copied()
         .filter(|&size| size >= 1_000)
         .collect();
+    let mut headings = ["family", "floor", "bare", "+hook"]
+        .map(str::to_owned)
+        .to_vec();
+    headings.extend(
+        options
+            .sizes
+            .iter()
+            .map(|&size| format!("+{}", grouped(size))),
+    );
     headings.extend(
         compared
             .iter()
@@ -211,25 +239,17 @@ fn table(options: &Options, rows: &[Row]) -> String {
     let mut table = Table::new(&headings);
     let mut notes = String::new();
     for row in rows {
-        let mut cells = vec![
-            format!("{} {}", row.shape, row.family),
-            nanoseconds(row.floor.median),
-            nanoseconds(row.bare.median),
-        ];
+        let name = format!("{} {}", row.shape, row.family);
+        let base = [row.floor, row.bare, row.hook].map(|one| nanoseconds(one.median));
+        let mut cells = [vec![name.clone()], base.to_vec()].concat();
         for cell in &row.cells {
-            cells.push(match (&cell.added, &cell.refused) {
-                (Some(added), _) => nanoseconds(added.median),
-                (None, reason) => {
-                    let reason = reason.as_deref().unwrap_or("not measured");
-                    notes += &format!(
-                        "  {} {}, {} rules: {reason}\n",
-                        row.shape,
-                        row.family,
-                        grouped(cell.rules)
-                    );
-                    "refused".to_owned()
-                }
+            cells.push(match &cell.added {
+                Some(added) => nanoseconds(added.median),
+                None => "refused".to_owned(),
             });
+            if let Some(reason) = &cell.refused {
+                notes += &format!("  {name}, {} rules: {reason}\n", grouped(cell.rules));
+            }
         }
         let ratio = |size: &usize| {
             let cell = row.cells.iter().find(|cell| cell.rules == *size);
@@ -239,15 +259,40 @@ fn table(options: &Options, rows: &[Row]) -> String {
         cells.extend(compared.iter().map(ratio));
         table.row(cells);
     }
+    let programs = if options.program {
+        programs(options, rows)
+    } else {
+        String::new()
+    };
+    let notes = if notes.is_empty() {
+        notes
+    } else {
+        format!("\nrefused:\n{notes}")
+    };
     format!(
         "{} in INPUT, live frames, {HEADERS} headers; floor and bare path in ns per packet, \
-         +N: ns added by N rules, M/N: ratio of whole paths\n\n{}{}",
+         +N: ns added by N rules, M/N: ratio of whole paths\n\n{}{programs}{notes}",
         options.contender,
-        table.text(),
-        if notes.is_empty() {
-            notes
-        } else {
-            format!("\nrefused:\n{notes}")
-        }
+        table.text()
+    )
+}
+
+/// The second table: the programs alone.
+fn programs(options: &Options, rows: &[Row]) -> String {
+    let mut headings = ["family", "hook"].map(str::to_owned).to_vec();
+    headings.extend(options.sizes.iter().map(|&size| grouped(size)));
+    let mut table = Table::new(&headings);
+    let text = |value: Option<f64>| value.map_or("-".to_owned(), nanoseconds);
+    for row in rows {
+        let mut cells = vec![
+            format!("{} {}", row.shape, row.family),
+            text(row.hook_program),
+        ];
+        cells.extend(row.cells.iter().map(|cell| text(cell.program)));
+        table.row(cells);
+    }
+    format!(
+        "\nns inside eBPF programs by the kernel's clock (one clock reading included)\n\n{}",
+        table.text()
     )
 }

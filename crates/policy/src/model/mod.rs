@@ -30,5 +30,5 @@ pub use policy::{
     Chain, ChainId, ChainPolicy, Counters, Family, Hook, Origin, Policy, Root, Rule, RuleId,
     SourceId, Table,
 };
-pub use range::RangeSet;
+pub use range::{RangeSet, Value};
 pub use set::{NamedSet, SetDimension, SetEntry, SetField, SetId, SetPart};

@@ -1,0 +1,293 @@
+//! From a policy to an image.
+//!
+//! In: a [`Policy`] and [`Options`]. Out: the bytes of an [`crate::image`], a [`Report`], or an
+//! [`Error`] that names rules and limits. The same policy and options give the same bytes. Stages:
+//! [`flatten`] (chains to entries, tests to terms), [`reduce`] (what cannot matter), then the
+//! classifier over the terms that are left ([`vectors`]).
+
+mod error;
+mod flatten;
+mod interfaces;
+mod layers;
+mod reduce;
+mod residual;
+mod service;
+mod span;
+mod statics;
+mod steps;
+mod term;
+mod vectors;
+
+pub use error::Error;
+
+use crate::image::layout::{self, Header, LENGTH_MAX, root_number};
+use crate::image::write::Writer;
+use flatten::{Flat, Limits, flatten};
+use interfaces::Interfaces;
+use layers::Layers;
+use residual::Blob;
+use service::Services;
+use statics::Context;
+use weir_policy::model::{Family, Hook, Policy, Root, Table};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// What the compiler may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of the image.
+    pub budget: usize,
+    /// Entries of one root.
+    pub entries_max: usize,
+    /// Whether entries that cannot matter are left out (off in tests that compare).
+    pub reduce: bool,
+    /// Whether large sets get hashed tables and split trees (off in tests that compare).
+    pub tables: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            budget: LENGTH_MAX,
+            entries_max: 1 << 22,
+            reduce: true,
+            tables: true,
+        }
+    }
+}
+
+/// What was made of one root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootReport {
+    /// Family of its packets.
+    pub family: Family,
+    /// Hook.
+    pub hook: Hook,
+    /// Table.
+    pub table: Table,
+    /// Entries after flattening.
+    pub flattened: usize,
+    /// Entries in the image.
+    pub entries: usize,
+    /// Terms in the image.
+    pub terms: usize,
+    /// Of these, in hashed tables.
+    pub hashed: usize,
+    /// Hashed tables.
+    pub tables: usize,
+    /// Bit-vector chunks of the leaf with most of them.
+    pub chunks: usize,
+    /// Bytes of the image that are this root's.
+    pub bytes: usize,
+    /// Loads that the dearest packet can cause before its entries run.
+    pub worst_loads: u32,
+    /// Entries that the dearest packet can meet.
+    pub worst_steps: u32,
+}
+
+/// What was made of a policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Each root.
+    pub roots: Vec<RootReport>,
+    /// Bytes of the image.
+    pub bytes: usize,
+    /// Entries left out because no packet can reach them.
+    pub shadowed: usize,
+    /// Entries joined to another because they only count.
+    pub joined: usize,
+}
+
+/// A compiled policy.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The image.
+    pub image: Vec<u8>,
+    /// What was made of what.
+    pub report: Report,
+}
+
+/// Terms of one rule together with the jumps to it.
+const RULE_TERMS_MAX: usize = 1 << 20;
+/// Entries of a set that become terms of the rule that tests it.
+const SET_TERMS_MAX: usize = 1 << 16;
+
+/// Compiles a policy.
+pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
+    let interfaces = Interfaces::of(policy)?;
+    let mut writer = Writer::default();
+    let mut header = Header::new_zeroed();
+    header.magic = layout::MAGIC;
+    header.version = layout::VERSION;
+    header.rule_count = policy.rule_count;
+    header.history_count = policy.histories.len() as u32;
+    header.budget = options.budget as u64;
+    let patterns = interfaces.records();
+    header.patterns = patterns.len() as u32;
+    header.patterns_at = writer.section(patterns.as_bytes());
+    let mut report = Report::default();
+    for root in &policy.roots {
+        let Some(number) = root_number(root.family, root.hook, root.table) else {
+            continue;
+        };
+        let mut maker = RootMaker {
+            policy,
+            interfaces: &interfaces,
+            options,
+            writer: &mut writer,
+            report: &mut report,
+        };
+        let (at, reads_transport) = maker.root(root, false)?;
+        header.roots[number] = at;
+        header.shorts[number] = if reads_transport {
+            maker.root(root, true)?.0
+        } else {
+            at
+        };
+    }
+    header.worst_loads = report
+        .roots
+        .iter()
+        .map(|r| r.worst_loads)
+        .max()
+        .unwrap_or(0);
+    header.worst_steps = report
+        .roots
+        .iter()
+        .map(|r| r.worst_steps)
+        .max()
+        .unwrap_or(0);
+    let image = writer.finish(header);
+    check_budget(image.len(), options)?;
+    report.bytes = image.len();
+    Ok(Compiled { image, report })
+}
+
+fn check_budget(given: usize, options: &Options) -> Result<(), Error> {
+    let limit = options.budget.min(LENGTH_MAX);
+    if given > limit {
+        Err(Error::Budget { given, limit })
+    } else {
+        Ok(())
+    }
+}
+
+struct RootMaker<'a> {
+    policy: &'a Policy,
+    interfaces: &'a Interfaces,
+    options: &'a Options,
+    writer: &'a mut Writer,
+    report: &'a mut Report,
+}
+
+impl RootMaker<'_> {
+    /// Makes one root; its offset, and whether short packets need one of their own.
+    fn root(&mut self, root: &Root, short: bool) -> Result<(u32, bool), Error> {
+        let before = self.writer.length();
+        let mut context = Context {
+            sets: &self.policy.sets,
+            interfaces: self.interfaces,
+            family: root.family,
+            terms_max: SET_TERMS_MAX,
+            services: Services::default(),
+        };
+        let mut blob = Blob::default();
+        let limits = Limits {
+            entries: self.options.entries_max,
+            terms: RULE_TERMS_MAX,
+        };
+        let mut flat = flatten(self.policy, root, &mut context, &mut blob, limits, short)?;
+        let flattened = flat.entries.len();
+        if self.options.reduce {
+            let (less, reduced) = reduce::reduce(flat);
+            flat = less;
+            self.report.shadowed += reduced.shadowed;
+            self.report.joined += reduced.joined;
+        }
+        let worst_steps = steps::check(&flat, root.family, &context.services)?;
+        let data_at = self.writer.section(&blob.bytes);
+        let mut record = self.entries(&flat, data_at);
+        record.family = if root.family == Family::V4 { 4 } else { 6 };
+        let layers = Layers {
+            family: root.family,
+            interfaces: self.interfaces,
+            services: &context.services,
+            tables: self.options.tables,
+            room: self
+                .options
+                .budget
+                .min(LENGTH_MAX)
+                .saturating_sub(self.writer.length()),
+        };
+        let made = layers.build(&flat, &mut record, self.writer)?;
+        let at = self.writer.section(record.as_bytes());
+        check_budget(self.writer.length(), self.options)?;
+        if !short {
+            self.report.roots.push(RootReport {
+                family: root.family,
+                hook: root.hook,
+                table: root.table,
+                flattened,
+                entries: flat.entries.len(),
+                terms: flat.terms.len(),
+                hashed: made.hashed,
+                tables: record.tables as usize,
+                chunks: made.chunks,
+                bytes: self.writer.length() - before,
+                worst_loads: made.worst_loads,
+                worst_steps,
+            });
+        }
+        Ok((at, flat.reads_transport))
+    }
+
+    /// Writes entries with their tests, operations and rule lists.
+    fn entries(&mut self, flat: &Flat, data_at: u32) -> layout::Root {
+        let mut entries = Vec::with_capacity(flat.entries.len());
+        self.writer.align(layout::ALIGN);
+        for entry in &flat.entries {
+            let tests: Vec<layout::Test> = entry
+                .tests
+                .iter()
+                .map(|test| layout::Test {
+                    // Offsets into the blob are one too high, see `residual`.
+                    at: if test.at == 0 {
+                        0
+                    } else {
+                        test.at - 1 + data_at
+                    },
+                    ..*test
+                })
+                .collect();
+            let (rule, rules) = match entry.rules.as_slice() {
+                [] => (0, 0),
+                [one] => (one.0, 1),
+                many => {
+                    let ids: Vec<u32> = many.iter().map(|rule| rule.0).collect();
+                    (self.writer.piece(ids.as_bytes()), ids.len() as u32)
+                }
+            };
+            let mut list = |bytes: &[u8]| match bytes {
+                [] => 0,
+                bytes => self.writer.piece(bytes),
+            };
+            entries.push(layout::Entry {
+                verdict: entry.verdict,
+                padding: 0,
+                reject: entry.reject,
+                rule,
+                rules,
+                tests_at: list(tests.as_bytes()),
+                ops_at: list(entry.ops.as_bytes()),
+                tests: tests.len() as u16,
+                ops: entry.ops.len() as u16,
+                next_match: entry.next_match,
+                next_fail: entry.next_fail,
+            });
+        }
+        layout::Root {
+            entries_at: self.writer.section(entries.as_bytes()),
+            entries: entries.len() as u32,
+            ..layout::Root::default()
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Entries that cannot matter, left out; entries that only count together, joined.
+//!
+//! An entry that no packet can reach because an earlier one, met by every packet that would reach
+//! it, ends the walk for all its packets, can neither decide nor count: its counters stay zero as
+//! they would if it were there. Found by looking up equal terms and terms with fields left open;
+//! what takes more work to see stays in.
+
+use super::flatten::{Entry, Flat};
+use super::span::Span;
+use super::term::Term;
+use std::collections::HashMap;
+
+/// What was left out or joined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reduced {
+    /// Entries that no packet can reach.
+    pub shadowed: usize,
+    /// Entries joined to one before them.
+    pub joined: usize,
+}
+
+/// Reduces a flattened root.
+pub fn reduce(flat: Flat) -> (Flat, Reduced) {
+    let count = flat.entries.len();
+    // For each position the first entry from which an edge jumps there over others.
+    let mut jumped_from: Vec<u32> = (0..count as u32).collect();
+    for (at, entry) in flat.entries.iter().enumerate() {
+        let mut edge = |to: u32| {
+            let from = &mut jumped_from[to as usize];
+            *from = (*from).min(at as u32);
+        };
+        if entry.verdict == 0 && entry.next_match as usize > at + 1 {
+            edge(entry.next_match);
+        }
+        if !entry.tests.is_empty() && entry.next_fail as usize > at + 1 {
+            edge(entry.next_fail);
+        }
+    }
+    let mut reduced = Reduced::default();
+    let mut shadows = Shadows::default();
+    let mut keep = vec![Keep::Whole; count];
+    let mut group = 0;
+    for at in 0..count - 1 {
+        let entry = &flat.entries[at];
+        let landing = (jumped_from[at] as usize) < at;
+        if landing {
+            shadows.forget_after(jumped_from[at]);
+        }
+        let terms = flat.terms_of(at);
+        if let [term] = terms
+            && shadows.cover(term)
+        {
+            keep[at] = Keep::Shadowed;
+            reduced.shadowed += 1;
+            continue;
+        }
+        if entry.verdict != 0 && entry.tests.is_empty() {
+            terms.iter().for_each(|term| shadows.add(term, at as u32));
+        }
+        if at > 0
+            && !landing
+            && counts_only(entry, at)
+            && keep[group] == Keep::Whole
+            && counts_only(&flat.entries[group], group)
+            && flat.terms_of(group) == terms
+            && (group + 1..at).all(|between| keep[between] != Keep::Whole)
+        {
+            keep[at] = Keep::Joined(group as u32);
+            reduced.joined += 1;
+            continue;
+        }
+        group = at;
+    }
+    (rebuild(flat, &keep), reduced)
+}
+
+/// Whether a matched entry does nothing but count and go on.
+fn counts_only(entry: &Entry, at: usize) -> bool {
+    entry.verdict == 0
+        && entry.tests.is_empty()
+        && entry.ops.is_empty()
+        && entry.next_match as usize == at + 1
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    Whole,
+    Shadowed,
+    Joined(u32),
+}
+
+fn rebuild(flat: Flat, keep: &[Keep]) -> Flat {
+    let mut numbers = Vec::with_capacity(keep.len());
+    let mut next = 0u32;
+    for state in keep {
+        numbers.push(next);
+        next += u32::from(*state == Keep::Whole);
+    }
+    let mut out = Flat {
+        reads_transport: flat.reads_transport,
+        ..Flat::default()
+    };
+    let ends: Vec<usize> = flat.entries.iter().skip(1).map(|e| e.terms_from).collect();
+    let mut terms = flat.terms.into_iter();
+    for (at, mut entry) in flat.entries.into_iter().enumerate() {
+        let until = ends.get(at).copied().unwrap_or(usize::MAX);
+        let own = terms.by_ref().take(until.saturating_sub(entry.terms_from));
+        match keep[at] {
+            Keep::Whole => {
+                entry.terms_from = out.terms.len();
+                out.terms.extend(own);
+                entry.next_match = numbers.get(entry.next_match as usize).copied().unwrap_or(0);
+                entry.next_fail = numbers.get(entry.next_fail as usize).copied().unwrap_or(0);
+                out.entries.push(entry);
+            }
+            Keep::Shadowed => own.for_each(drop),
+            Keep::Joined(group) => {
+                own.for_each(drop);
+                let group = numbers[group as usize] as usize;
+                out.entries[group].rules.append(&mut entry.rules);
+            }
+        }
+    }
+    out
+}
+
+/// Terms that end the walk for whoever comes by.
+#[derive(Default)]
+struct Shadows {
+    /// Position of the first entry with a term.
+    terms: HashMap<Term, u32>,
+    /// In order of position, to take back what a jump skips.
+    log: Vec<(u32, Term)>,
+    /// Which fields the terms leave open, as bits: a count for each shape.
+    shapes: [u32; 32],
+}
+
+/// Fields that a term leaves open: bit 0 and 1 addresses, 2 and 3 ports, 4 service.
+fn shape(term: &Term) -> usize {
+    let open = |at: usize, is: bool| usize::from(is) << at;
+    open(0, term.address[0] == Span::Any)
+        | open(1, term.address[1] == Span::Any)
+        | open(2, term.port[0] == Span::Any)
+        | open(3, term.port[1] == Span::Any)
+        | open(4, term.service == 0)
+}
+
+impl Shadows {
+    fn add(&mut self, term: &Term, at: u32) {
+        if !self.terms.contains_key(term) {
+            self.terms.insert(term.clone(), at);
+            self.log.push((at, term.clone()));
+            self.shapes[shape(term)] += 1;
+        }
+    }
+
+    /// Takes back what entries after `at` added.
+    fn forget_after(&mut self, at: u32) {
+        while let Some((_, term)) = self.log.pop_if(|(from, _)| *from > at) {
+            self.shapes[shape(&term)] -= 1;
+            self.terms.remove(&term);
+        }
+    }
+
+    /// Whether a term is the same as one of these, or as one of these with some fields open.
+    fn cover(&self, term: &Term) -> bool {
+        let own = shape(term);
+        (0..32).any(|open| {
+            if self.shapes[open] == 0 || open & own != own {
+                return false;
+            }
+            let mut wider = term.clone();
+            for side in 0..2 {
+                if open >> side & 1 != 0 {
+                    wider.address[side] = Span::Any;
+                }
+                if open >> (2 + side) & 1 != 0 {
+                    wider.port[side] = Span::Any;
+                }
+            }
+            if open >> 4 & 1 != 0 {
+                wider.service = 0;
+            }
+            self.terms.contains_key(&wider)
+        })
+    }
+}

@@ -1,0 +1,247 @@
+//! Tests that are run when their entry is met, and operations, as the image has them.
+//!
+//! Whatever is not a classified field: marks, TTL, owners, flow fields, histories ... Data that does
+//! not fit a [`layout::Test`] goes to a blob; offsets in `at` are relative to it (and one too high,
+//! so that 0 stays "none") until the image is laid out.
+
+use super::Error;
+use crate::image::layout::{self, Test};
+use weir_policy::model::{
+    AddrMatch, AddrType, Cmp, Cond, CtField, MssOp, Op, Owner, PacketType, Policy, RangeSet,
+    RuleId, Test as ModelTest,
+};
+use zerocopy::IntoBytes;
+
+/// Data of tests.
+#[derive(Debug, Default)]
+pub struct Blob {
+    /// The bytes; every piece begins at a multiple of 8.
+    pub bytes: Vec<u8>,
+}
+
+impl Blob {
+    /// Adds a piece; its offset plus one.
+    pub fn add(&mut self, piece: &[u8]) -> u32 {
+        let at = self.bytes.len() as u32 + 1;
+        self.bytes.extend_from_slice(piece);
+        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        at
+    }
+
+    fn pairs<T: Copy + Into<u32>>(&mut self, set: &RangeSet<T>) -> (u32, u32)
+    where
+        T: weir_policy::model::Value,
+    {
+        let pairs: Vec<[u32; 2]> = set
+            .ranges()
+            .iter()
+            .map(|r| [r.0.into(), r.1.into()])
+            .collect();
+        (self.add(pairs.as_bytes()), pairs.len() as u32)
+    }
+}
+
+fn words(value: u128) -> [u64; 2] {
+    [(value >> 64) as u64, value as u64]
+}
+
+/// The tests that a condition becomes when it is run.
+pub fn tests(
+    policy: &Policy,
+    test: &ModelTest,
+    rule: RuleId,
+    blob: &mut Blob,
+) -> Result<Vec<Test>, Error> {
+    let mut out = Test {
+        negate: u8::from(test.negate),
+        ..Test::default()
+    };
+    let mut all = Vec::new();
+    let unsupported = |what| Error::Unsupported { what, rule };
+    match &test.cond {
+        Cond::Mark { value, mask } => (out.kind, out.a, out.b) = (layout::TEST_MARK, *value, *mask),
+        Cond::Connmark { value, mask } => {
+            (out.kind, out.a, out.b) = (layout::TEST_CONNMARK, *value, *mask);
+        }
+        Cond::Src(AddrMatch::Masked { value, mask }) => {
+            out.kind = layout::TEST_SRC_MASKED;
+            out.at = blob.add([words(*value), words(*mask)].as_bytes());
+        }
+        Cond::Dst(AddrMatch::Masked { value, mask }) => {
+            out.kind = layout::TEST_DST_MASKED;
+            out.at = blob.add([words(*value), words(*mask)].as_bytes());
+        }
+        Cond::Mac([a, b, c, d, e, f]) => {
+            out.kind = layout::TEST_MAC;
+            out.small = u16::from_be_bytes([*a, *b]);
+            out.a = u32::from_be_bytes([*c, *d, *e, *f]);
+        }
+        Cond::PacketType(kind) => {
+            (out.kind, out.a) = (layout::TEST_PACKET_TYPE, packet_type(*kind));
+        }
+        Cond::SrcType(kinds) => (out.kind, out.a) = (layout::TEST_SRC_TYPE, address_types(kinds)),
+        Cond::DstType(kinds) => (out.kind, out.a) = (layout::TEST_DST_TYPE, address_types(kinds)),
+        Cond::Owner(owner) => {
+            out.kind = layout::TEST_OWNER;
+            (out.small, out.a, out.b) = match owner {
+                Owner::Uid(ids) => (1, ids.first, ids.last),
+                Owner::Gid(ids) => (2, ids.first, ids.last),
+                Owner::SocketExists => (3, 0, 0),
+            };
+        }
+        Cond::Length(set) => {
+            out.kind = layout::TEST_LENGTH;
+            (out.at, out.count) = blob.pairs(set);
+        }
+        Cond::Ttl(compare) => {
+            out.kind = layout::TEST_TTL;
+            (out.small, out.a) = match compare {
+                Cmp::Eq(v) => (0, u32::from(*v)),
+                Cmp::Lt(v) => (1, u32::from(*v)),
+                Cmp::Gt(v) => (2, u32::from(*v)),
+            };
+        }
+        Cond::Dscp(value) => {
+            (out.kind, out.a, out.b) = (layout::TEST_TOS, u32::from(*value) << 2, 0xfc);
+        }
+        Cond::Tos { value, mask } => {
+            (out.kind, out.a, out.b) = (layout::TEST_TOS, u32::from(*value), u32::from(*mask));
+        }
+        Cond::EcnIp(value) => (out.kind, out.a, out.b) = (layout::TEST_TOS, u32::from(*value), 3),
+        Cond::TcpOption(kind) => {
+            all.push(malformed());
+            (out.kind, out.a) = (layout::TEST_TCP_OPTION, u32::from(*kind));
+        }
+        Cond::TcpMss(set) => {
+            all.push(malformed());
+            out.kind = layout::TEST_TCP_MSS;
+            (out.at, out.count) = blob.pairs(set);
+        }
+        Cond::AhSpi(set) | Cond::EspSpi(set) => {
+            out.kind = layout::TEST_SPI;
+            (out.at, out.count) = blob.pairs(set);
+        }
+        Cond::SctpChunks { kind, types } => {
+            (out.kind, out.small) = (layout::TEST_SCTP, u16::from(*kind));
+            out.at = blob.add(types.as_bytes());
+        }
+        Cond::RoutingHeader { kind, segments } => {
+            (out.kind, out.small) = (layout::TEST_ROUTING, kind.map_or(256, u16::from));
+            (out.a, out.b) = *segments;
+        }
+        Cond::Ct(field) => flow_field(field, &mut out, blob).map_err(unsupported)?,
+        Cond::History(id) => {
+            (out.kind, out.a) = (layout::TEST_HISTORY, id.0);
+            let _ = &policy.histories[id.0 as usize];
+        }
+        _ => return Err(unsupported("a condition on a classified field")),
+    }
+    all.push(out);
+    Ok(all)
+}
+
+fn malformed() -> Test {
+    Test {
+        kind: layout::TEST_MALFORMED,
+        ..Test::default()
+    }
+}
+
+fn packet_type(kind: PacketType) -> u32 {
+    match kind {
+        PacketType::Unicast => 0,
+        PacketType::Broadcast => 1,
+        PacketType::Multicast => 2,
+        PacketType::OtherHost => 3,
+        PacketType::Outgoing => 4,
+    }
+}
+
+fn address_types(kinds: &[AddrType]) -> u32 {
+    let bit = |kind: &AddrType| match kind {
+        AddrType::Local => 1,
+        AddrType::Broadcast => 2,
+        AddrType::Multicast => 4,
+        AddrType::Unicast => 8,
+    };
+    kinds.iter().map(bit).fold(0, |all, bit| all | bit)
+}
+
+fn flow_field(field: &CtField, out: &mut Test, blob: &mut Blob) -> Result<(), &'static str> {
+    out.kind = layout::TEST_CT;
+    let (small, addresses, ports) = match field {
+        CtField::Proto(proto) => {
+            (out.small, out.a, out.b) = (layout::CT_PROTO, u32::from(*proto), u32::from(*proto));
+            return Ok(());
+        }
+        CtField::Status(bits) => {
+            (out.small, out.a) = (layout::CT_STATUS, u32::from(*bits));
+            return Ok(());
+        }
+        CtField::Expire(first, last) => {
+            (out.small, out.a, out.b) = (layout::CT_EXPIRE, *first, *last);
+            return Ok(());
+        }
+        CtField::Original(original) => {
+            (out.small, out.a) = (layout::CT_DIRECTION, u32::from(*original));
+            return Ok(());
+        }
+        CtField::OrigSrc(set) => (layout::CT_ORIG_SRC, Some(set), None),
+        CtField::OrigDst(set) => (layout::CT_ORIG_DST, Some(set), None),
+        CtField::ReplSrc(set) => (layout::CT_REPL_SRC, Some(set), None),
+        CtField::ReplDst(set) => (layout::CT_REPL_DST, Some(set), None),
+        CtField::OrigSrcPort(set) => (layout::CT_ORIG_SRC_PORT, None, Some(set)),
+        CtField::OrigDstPort(set) => (layout::CT_ORIG_DST_PORT, None, Some(set)),
+        CtField::ReplSrcPort(set) => (layout::CT_REPL_SRC_PORT, None, Some(set)),
+        CtField::ReplDstPort(set) => (layout::CT_REPL_DST_PORT, None, Some(set)),
+    };
+    out.small = small;
+    match (addresses, ports) {
+        (Some(AddrMatch::Ranges(set)), _) => {
+            let pairs: Vec<[[u64; 2]; 2]> = set
+                .ranges()
+                .iter()
+                .map(|r| [words(r.0), words(r.1)])
+                .collect();
+            (out.at, out.count) = (blob.add(pairs.as_bytes()), pairs.len() as u32);
+        }
+        (Some(AddrMatch::Masked { value, mask }), _) => {
+            // Marked by `b`: one pair of value and mask.
+            out.at = blob.add([words(*value), words(*mask)].as_bytes());
+            (out.count, out.b) = (1, 1);
+        }
+        (None, Some(set)) => (out.at, out.count) = blob.pairs(set),
+        (None, None) => return Err("a flow field"),
+    }
+    Ok(())
+}
+
+/// An operation as the image has it.
+pub fn operation(op: &Op, rule: RuleId, index: usize) -> layout::Op {
+    let (kind, small, a, b) = match op {
+        Op::Log(log) => (layout::OP_LOG, log.level, 0, 0),
+        Op::Nflog(log) => (layout::OP_NFLOG, 0, u32::from(log.group), log.size),
+        Op::SetMark { value, mask } => (layout::OP_MARK, 0, *value, *mask),
+        Op::SetConnmark { value, mask } => (layout::OP_CONNMARK, 0, *value, *mask),
+        Op::SaveConnmark { nf_mask, ct_mask } => (layout::OP_SAVE_MARK, 0, *nf_mask, *ct_mask),
+        Op::RestoreConnmark { nf_mask, ct_mask } => {
+            (layout::OP_RESTORE_MARK, 0, *nf_mask, *ct_mask)
+        }
+        Op::Notrack => (layout::OP_NOTRACK, 0, 0, 0),
+        Op::SetDscp(dscp) => (layout::OP_TOS, 0, u32::from(*dscp) << 2, 0xfc),
+        Op::SetTos { value, mask } => (layout::OP_TOS, 0, u32::from(*value), u32::from(*mask)),
+        Op::Classify(priority) => (layout::OP_CLASSIFY, 0, *priority, 0),
+        Op::TcpMss(MssOp::Set(mss)) => (layout::OP_MSS, 0, u32::from(*mss), 0),
+        Op::TcpMss(MssOp::ClampToPmtu) => (layout::OP_MSS, 1, 0, 0),
+        Op::SetAdd { set, .. } => (layout::OP_SET_ADD, 0, set.0, 0),
+        Op::SetDelete { set, .. } => (layout::OP_SET_DELETE, 0, set.0, 0),
+    };
+    layout::Op {
+        kind,
+        small,
+        index: index as u16,
+        rule: rule.0,
+        a,
+        b,
+    }
+}

@@ -1,0 +1,461 @@
+//! Structures of the image. Twin: `plane/bpf/image.h`, same names, order and numbers.
+//!
+//! All offsets are bytes from the start of the image. Little-endian.
+
+use weir_policy::model::{Family, Hook, Table};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// First word of every image: "weir".
+pub const MAGIC: u32 = 0x7269_6577;
+/// Raised with every change of the layout.
+pub const VERSION: u32 = 1;
+/// Byte offset of [`Header::checksum`].
+pub const CHECKSUM_AT: usize = 16;
+/// Sections begin at multiples of this.
+pub const ALIGN: usize = 64;
+/// Largest image: the verifier allows variable offsets below 2^29.
+pub const LENGTH_MAX: usize = 1 << 28;
+/// Steps of one walk over one root.
+pub const STEPS_MAX: u32 = 4096;
+/// Terms of one bit-vector chunk: one summary word of 64 bits over words of 64 bits.
+pub const CHUNK_TERMS_MAX: usize = 4096;
+/// Tests of one entry.
+pub const TESTS_MAX: usize = 8;
+/// Operations of one entry.
+pub const OPS_MAX: usize = 8;
+/// Bit-vector chunks that one packet can meet in one root.
+pub const CHUNKS_MAX: usize = 64;
+/// Steps of the search in an address map.
+pub const SEARCH_STEPS_MAX: u32 = 24;
+/// Roots: family (4, 6), hook, table (raw, mangle, filter).
+pub const ROOTS: usize = 30;
+/// Hashed tables of one root.
+pub const TABLES_MAX: usize = 6;
+/// Records of one group of a hashed table.
+pub const GROUP_MAX: usize = 16;
+/// Distinct service sets that hashed tables of one root can name: bits of one word.
+pub const SERVICES_MAX: usize = 64;
+/// Depth of the split tree in front of the bit vectors.
+pub const SPLITS_MAX: usize = 8;
+
+/// Dimensions of the bit vectors, in this order in [`Chunk`].
+pub const DIM_SRC: usize = 0;
+/// Destination address.
+pub const DIM_DST: usize = 1;
+/// Source port, or ICMP type and code.
+pub const DIM_SRC_PORT: usize = 2;
+/// Destination port.
+pub const DIM_DST_PORT: usize = 3;
+/// Protocol.
+pub const DIM_PROTO: usize = 4;
+/// Transport, fragment and state, see [`kind_of`].
+pub const DIM_KIND: usize = 5;
+/// TCP flags.
+pub const DIM_FLAGS: usize = 6;
+/// Class of the receiving interface.
+pub const DIM_IN: usize = 7;
+/// Class of the sending interface.
+pub const DIM_OUT: usize = 8;
+/// Number of dimensions.
+pub const DIMS: usize = 9;
+
+/// Number of a root in [`Header::roots`]; `None` for tables that are never roots.
+pub fn root_number(family: Family, hook: Hook, table: Table) -> Option<usize> {
+    let table = match table {
+        Table::Raw => 0,
+        Table::Mangle => 1,
+        Table::Filter => 2,
+        Table::Nat | Table::Security => return None,
+    };
+    Some((family as usize * 5 + hook as usize) * 3 + table)
+}
+
+/// The kind byte of a packet: transport (3 bits), fragment (2 bits), index of the state bit.
+pub fn kind_of(transport: u8, fragment: u8, state_index: u8) -> u8 {
+    (transport & 7) | (fragment & 3) << 3 | (state_index & 7) << 5
+}
+
+/// First bytes of the image.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: u32,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Bytes of the whole image, a multiple of [`ALIGN`].
+    pub length: u32,
+    /// Rule counters that entries name: ids are below this.
+    pub rule_count: u32,
+    /// See [`super::checksum`].
+    pub checksum: u64,
+    /// Bytes that the compiler was allowed.
+    pub budget: u64,
+    /// Histories that tests name: ids are below this.
+    pub history_count: u32,
+    /// Interface patterns, longest first: [`Pattern`] each.
+    pub patterns_at: u32,
+    /// How many.
+    pub patterns: u32,
+    /// Loads that the dearest packet can cause in one root before its entries run.
+    pub worst_loads: u32,
+    /// Entries that the dearest packet can meet in one root.
+    pub worst_steps: u32,
+    /// Bits: 1 some operation changes packets or flows.
+    pub features: u32,
+    /// Root of each (family, hook, table), 0 without.
+    pub roots: [u32; ROOTS],
+    /// The same for packets whose transport header is cut short.
+    pub shorts: [u32; ROOTS],
+}
+
+/// An interface pattern: a name belongs to it when `name & mask == name of the pattern`.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Pattern {
+    /// Name, zero-padded.
+    pub name: [u8; 16],
+    /// Bytes compared.
+    pub mask: [u8; 16],
+}
+
+/// One root.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Root {
+    /// [`Entry`] each; the last one, the chain policy, matches every packet.
+    pub entries_at: u32,
+    /// How many, at least one.
+    pub entries: u32,
+    /// 4 or 6.
+    pub family: u32,
+    /// Hashed tables.
+    pub tables: u32,
+    /// [`HashTable`] each.
+    pub tables_at: u32,
+    /// Service sets as bit vectors of one word: a [`Chunk`], 0 without tables.
+    pub services_at: u32,
+    /// Bit-vector chunks when there is no split tree.
+    pub chunks: u32,
+    /// [`Chunk`] each.
+    pub chunks_at: u32,
+    /// Depth of the split tree, 0 without.
+    pub splits: u32,
+    /// [`Split`] each, the first is the tree's root.
+    pub splits_at: u32,
+    /// How many.
+    pub split_nodes: u32,
+    /// Zero.
+    pub padding: [u32; 5],
+}
+
+/// A node of the split tree: packets whose value is below the bound go left.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Split {
+    /// Dimension: [`DIM_SRC_PORT`], [`DIM_DST_PORT`] or [`DIM_PROTO`].
+    pub dim: u32,
+    /// Bound.
+    pub bound: u32,
+    /// Left and right: a node's number, or with the highest bit a leaf's.
+    pub next: [u32; 2],
+}
+
+/// A hashed table: slots of groups of records.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct HashTable {
+    /// Masks of the address bits in the key: source high and low, destination high and low.
+    pub masks: [u64; 4],
+    /// Mask of `src_port << 16 | dst_port`.
+    pub ports: u32,
+    /// 64 less the number of bits of a slot number.
+    pub shift: u32,
+    /// Slots: `offset of the group / 32 << 5 | records`, 0 when empty.
+    pub slots_at: u32,
+    /// Bytes of a record: 32 for IPv4, 64 for IPv6.
+    pub record: u32,
+    /// Where groups begin.
+    pub groups_at: u32,
+    /// Records in all groups.
+    pub records: u32,
+    /// Zero.
+    pub padding: [u32; 2],
+}
+
+/// A record of an IPv4 table: a box, what else must hold, where it stands.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Record4 {
+    /// First source address and last less first.
+    pub src: [u32; 2],
+    /// First destination address and last less first.
+    pub dst: [u32; 2],
+    /// First source port and last less first.
+    pub src_port: [u16; 2],
+    /// First destination port and last less first.
+    pub dst_port: [u16; 2],
+    /// Position of the entry.
+    pub position: u32,
+    /// Bit in the packet's service word.
+    pub service: u32,
+}
+
+/// A record of an IPv6 table: prefixes.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Record6 {
+    /// Source prefix, high and low.
+    pub src: [u64; 2],
+    /// Destination prefix, high and low.
+    pub dst: [u64; 2],
+    /// First source port and last less first.
+    pub src_port: [u16; 2],
+    /// First destination port and last less first.
+    pub dst_port: [u16; 2],
+    /// Position of the entry.
+    pub position: u32,
+    /// Bit in the packet's service word.
+    pub service: u32,
+    /// Mask bits of source high, low, destination high, low.
+    pub bits: [u8; 4],
+    /// Zero.
+    pub padding: [u32; 3],
+}
+
+/// A map from a value to a row of bits.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Map {
+    /// Small fields: u16 class by value. Ports: u16 block by high byte, blocks follow.
+    pub table_at: u32,
+    /// Number of values (small fields) or blocks (ports).
+    pub values: u32,
+    /// Rows of this dimension.
+    pub rows_at: u32,
+    /// Number of rows.
+    pub rows: u32,
+}
+
+/// A map from an address to a row of bits: an index over equal cells, then a search.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct AddressMap {
+    /// Start of the first cell, high and low.
+    pub base: [u64; 2],
+    /// Cells of `2^shift` addresses.
+    pub shift: u32,
+    /// Number of cells less one.
+    pub cell_last: u32,
+    /// u32 number of the interval at each cell's start, one more than cells.
+    pub index_at: u32,
+    /// IPv4: (u32 first, u32 class) each. IPv6: (u64 high, u64 low) of the first address each.
+    pub bounds_at: u32,
+    /// Number of intervals.
+    pub bounds: u32,
+    /// IPv6: u32 class of each interval.
+    pub classes_at: u32,
+    /// Steps of the search.
+    pub steps: u32,
+    /// Rows of this dimension.
+    pub rows_at: u32,
+    /// Number of rows.
+    pub rows: u32,
+    /// Zero.
+    pub padding: u32,
+}
+
+/// Bit vectors over at most [`CHUNK_TERMS_MAX`] terms in evaluation order.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Chunk {
+    /// Bit per dimension that distinguishes terms; the others have no map.
+    pub used: u32,
+    /// Words of 64 terms.
+    pub words: u32,
+    /// Terms.
+    pub terms: u32,
+    /// u32 position of each term's entry, not decreasing.
+    pub positions_at: u32,
+    /// Bytes of a row: with one word, the word; with more, a summary word and the words.
+    pub stride: u32,
+    /// Zero.
+    pub padding: [u32; 3],
+    /// Source and destination.
+    pub addresses: [AddressMap; 2],
+    /// Source and destination port.
+    pub ports: [Map; 2],
+    /// Protocol, kind, flags, interfaces.
+    pub small: [Map; 5],
+}
+
+/// One step of a trail.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct Entry {
+    /// 0 go on, else `enum weir_verdict`, or [`VERDICT_HOT_DROP`].
+    pub verdict: u8,
+    /// Zero.
+    pub padding: u8,
+    /// Answer of a reject: `WEIR_REJECT_*`.
+    pub reject: u16,
+    /// Rule id, or with several rules the offset of their u32 ids.
+    pub rule: u32,
+    /// Rules counted.
+    pub rules: u32,
+    /// [`Test`] each.
+    pub tests_at: u32,
+    /// [`Op`] each.
+    pub ops_at: u32,
+    /// How many tests.
+    pub tests: u16,
+    /// How many operations.
+    pub ops: u16,
+    /// Position to go on with after a match, greater than this entry's.
+    pub next_match: u32,
+    /// Position to go on with when a test fails, greater than this entry's.
+    pub next_fail: u32,
+}
+
+/// Dropped because the transport header is cut short: nothing counts, no rule decides.
+pub const VERDICT_HOT_DROP: u8 = 4;
+
+/// A test that is run when its entry is met.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct Test {
+    /// `TEST_*`.
+    pub kind: u8,
+    /// 1 when the test is negated.
+    pub negate: u8,
+    /// Small argument.
+    pub small: u16,
+    /// First argument.
+    pub a: u32,
+    /// Second argument.
+    pub b: u32,
+    /// Offset of data, 0 without.
+    pub at: u32,
+    /// Number of things there.
+    pub count: u32,
+    /// Zero.
+    pub padding: [u32; 3],
+}
+
+/// `mark & b == a`.
+pub const TEST_MARK: u8 = 1;
+/// Flow mark `& b == a`; absent without a flow.
+pub const TEST_CONNMARK: u8 = 2;
+/// Source address in `at`: value (2 u64), mask (2 u64), high word first.
+pub const TEST_SRC_MASKED: u8 = 3;
+/// Destination address, the same.
+pub const TEST_DST_MASKED: u8 = 4;
+/// Source Ethernet address: `small << 32 | a`, first byte highest; absent without one.
+pub const TEST_MAC: u8 = 5;
+/// Link-layer packet type `a` (numbers of the kernel's PACKET_*).
+pub const TEST_PACKET_TYPE: u8 = 6;
+/// Owner: `small` 1 user, 2 group in `a..=b`, 3 any socket.
+pub const TEST_OWNER: u8 = 7;
+/// Layer 3 length in one of `count` (u32 first, u32 last) pairs.
+pub const TEST_LENGTH: u8 = 8;
+/// TTL: `small` 0 equal, 1 less, 2 greater than `a`.
+pub const TEST_TTL: u8 = 9;
+/// TOS byte `& b == a` (DSCP, TOS and ECN tests).
+pub const TEST_TOS: u8 = 10;
+/// TCP option of kind `a` present; absent for other protocols.
+pub const TEST_TCP_OPTION: u8 = 11;
+/// MSS option in one of `count` (u32, u32) pairs; absent without.
+pub const TEST_TCP_MSS: u8 = 12;
+/// SPI in one of `count` pairs; absent for other protocols.
+pub const TEST_SPI: u8 = 13;
+/// SCTP chunk types: `small` 0 all, 1 any, 2 only; 4 u64 at `at`.
+pub const TEST_SCTP: u8 = 14;
+/// IPv6 routing header: type `small` (256: any), segments left in `a..=b`; absent without.
+pub const TEST_ROUTING: u8 = 15;
+/// Flow field `small` (see `CT_*`); absent without a flow.
+pub const TEST_CT: u8 = 16;
+/// Routing type of the source address in the set of bits `a` (1 local, 2 broadcast, 4 multicast,
+/// 8 unicast).
+pub const TEST_SRC_TYPE: u8 = 17;
+/// Of the destination address.
+pub const TEST_DST_TYPE: u8 = 21;
+/// History object `a`; its parameters at `at`.
+pub const TEST_HISTORY: u8 = 18;
+/// Time since the image was loaded is below `a` seconds.
+pub const TEST_UNTIL: u8 = 19;
+/// Packet's transport header must be readable: a malformed TCP header drops the packet.
+pub const TEST_MALFORMED: u8 = 20;
+
+/// Protocol of the flow in `a..=b`.
+pub const CT_PROTO: u16 = 1;
+/// Address of a direction in one of `count` pairs of (u64 high, low first; u64 high, low last).
+pub const CT_ORIG_SRC: u16 = 2;
+/// As above.
+pub const CT_ORIG_DST: u16 = 3;
+/// As above.
+pub const CT_REPL_SRC: u16 = 4;
+/// As above.
+pub const CT_REPL_DST: u16 = 5;
+/// Port in one of `count` (u32, u32) pairs.
+pub const CT_ORIG_SRC_PORT: u16 = 6;
+/// As above.
+pub const CT_ORIG_DST_PORT: u16 = 7;
+/// As above.
+pub const CT_REPL_SRC_PORT: u16 = 8;
+/// As above.
+pub const CT_REPL_DST_PORT: u16 = 9;
+/// Any status bit of `a`; 0: none set.
+pub const CT_STATUS: u16 = 10;
+/// Seconds to expiry in `a..=b`.
+pub const CT_EXPIRE: u16 = 11;
+/// Direction: `a` 1 original, 0 reply.
+pub const CT_DIRECTION: u16 = 12;
+
+/// An operation of a matched entry.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct Op {
+    /// `OP_*`.
+    pub kind: u8,
+    /// Small argument.
+    pub small: u8,
+    /// Number of the operation within its rule.
+    pub index: u16,
+    /// Rule.
+    pub rule: u32,
+    /// First argument.
+    pub a: u32,
+    /// Second argument.
+    pub b: u32,
+}
+
+/// Kernel-style log record.
+pub const OP_LOG: u8 = 1;
+/// Netlink-style log record; `a` group, `b` bytes.
+pub const OP_NFLOG: u8 = 2;
+/// `mark = (mark & !b) ^ a`.
+pub const OP_MARK: u8 = 3;
+/// Flow mark, the same.
+pub const OP_CONNMARK: u8 = 4;
+/// Flow mark `= (ct & !b) ^ (mark & a)`.
+pub const OP_SAVE_MARK: u8 = 5;
+/// `mark = (mark & !a) ^ (ct & b)`.
+pub const OP_RESTORE_MARK: u8 = 6;
+/// No tracking.
+pub const OP_NOTRACK: u8 = 7;
+/// `tos = (tos & !b) ^ a` (DSCP too).
+pub const OP_TOS: u8 = 8;
+/// Priority `a`.
+pub const OP_CLASSIFY: u8 = 9;
+/// MSS at most `a`; 0: clamp to the path MTU.
+pub const OP_MSS: u8 = 10;
+/// Add to a set.
+pub const OP_SET_ADD: u8 = 11;
+/// Delete from a set.
+pub const OP_SET_DELETE: u8 = 12;

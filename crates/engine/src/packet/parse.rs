@@ -1,0 +1,347 @@
+//! Bytes of a packet, from the network header on, to [`Key`]. Twin of `plane/bpf/parse.h`: same
+//! names, same order, same limits.
+//!
+//! Sources: RFC 791, 8200, 9293, 768, 792, 4443, 4302, 4303, 9260.
+
+use super::key::{Key, fragment, transport};
+
+/// IPv6 extension headers looked at.
+pub const EXTENSIONS_MAX: usize = 8;
+/// SCTP chunks looked at.
+pub const CHUNKS_MAX: usize = 32;
+
+/// Protocol numbers that the parser knows.
+pub mod proto {
+    /// ICMP.
+    pub const ICMP: u8 = 1;
+    /// TCP.
+    pub const TCP: u8 = 6;
+    /// UDP.
+    pub const UDP: u8 = 17;
+    /// DCCP.
+    pub const DCCP: u8 = 33;
+    /// ESP.
+    pub const ESP: u8 = 50;
+    /// AH.
+    pub const AH: u8 = 51;
+    /// ICMPv6.
+    pub const ICMPV6: u8 = 58;
+    /// SCTP.
+    pub const SCTP: u8 = 132;
+    /// UDP-Lite.
+    pub const UDPLITE: u8 = 136;
+    /// IPv6 hop-by-hop options.
+    pub const HOPOPTS: u8 = 0;
+    /// IPv6 routing header.
+    pub const ROUTING: u8 = 43;
+    /// IPv6 fragment header.
+    pub const FRAGMENT: u8 = 44;
+    /// IPv6 destination options.
+    pub const DSTOPTS: u8 = 60;
+}
+
+/// Readable bytes of a packet, of `wire` that the packet has.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes<'a> {
+    /// From the network header on.
+    pub data: &'a [u8],
+    /// Bytes that the packet has, also where `data` was cut off.
+    pub wire: u32,
+}
+
+impl Bytes<'_> {
+    fn have(&self) -> u32 {
+        self.data.len() as u32
+    }
+    fn u8(&self, at: u32) -> u8 {
+        self.data[at as usize]
+    }
+    fn u16(&self, at: u32) -> u16 {
+        let at = at as usize;
+        u16::from_be_bytes([self.data[at], self.data[at + 1]])
+    }
+    fn u32(&self, at: u32) -> u32 {
+        u32::from(self.u16(at)) << 16 | u32::from(self.u16(at + 2))
+    }
+    fn u64(&self, at: u32) -> u64 {
+        u64::from(self.u32(at)) << 32 | u64::from(self.u32(at + 4))
+    }
+}
+
+/// Whether an ICMP or ICMPv6 type carries the packet that it is about.
+pub fn icmp_is_error(proto: u8, kind: u8) -> bool {
+    if proto == proto::ICMPV6 {
+        return kind < 128;
+    }
+    matches!(kind, 3 | 4 | 5 | 11 | 12)
+}
+
+/// Whether an ICMP or ICMPv6 type has an identifier.
+pub fn icmp_is_query(proto: u8, kind: u8) -> bool {
+    if proto == proto::ICMPV6 {
+        return kind == 128 || kind == 129;
+    }
+    matches!(kind, 0 | 8 | 13..=18)
+}
+
+/// Bytes of transport header that must be there for its fields to count as read.
+pub fn transport_needs(proto: u8, inner: bool) -> u32 {
+    match proto {
+        proto::TCP => {
+            if inner {
+                8
+            } else {
+                20
+            }
+        }
+        proto::UDP | proto::UDPLITE | proto::ICMP | proto::ICMPV6 | proto::ESP => 8,
+        proto::SCTP | proto::DCCP | proto::AH => {
+            if inner {
+                8
+            } else {
+                12
+            }
+        }
+        _ => 0,
+    }
+}
+
+fn parse_tcp(b: &Bytes, at: u32, available: u32, p: &mut Key) {
+    let header = u32::from(b.u8(at + 12) >> 4) * 4;
+    p.acknowledgement = b.u32(at + 8);
+    p.tcp_flags = b.u8(at + 13);
+    p.window = b.u16(at + 14);
+    if header < 20 || header > available {
+        p.malformed = 1;
+        return;
+    }
+    p.tcp_options = (header - 20) as u8;
+    p.payload = available - header;
+}
+
+/// The transport header at `p.transport_offset`. `end`: of the packet by its network header.
+fn parse_transport(b: &Bytes, end: u32, inner: bool, p: &mut Key) {
+    let at = u32::from(p.transport_offset);
+    let needs = transport_needs(p.proto, inner);
+    let readable = end.min(b.have());
+    p.transport = transport::NONE;
+    if p.fragment == fragment::LATER {
+        if p.proto == proto::TCP && p.fragment_offset == 1 {
+            p.transport = transport::SHORT;
+        }
+        return;
+    }
+    if needs == 0 {
+        return;
+    }
+    if at + needs > readable {
+        p.transport = transport::SHORT;
+        return;
+    }
+    let word = b.u32(at);
+    match p.proto {
+        proto::ICMP | proto::ICMPV6 => {
+            p.transport = transport::ICMP;
+            p.src_port = (word >> 16) as u16;
+            if icmp_is_query(p.proto, (word >> 24) as u8) {
+                p.dst_port = b.u16(at + 4);
+            }
+            return;
+        }
+        proto::AH | proto::ESP => {
+            p.transport = transport::SPI;
+            p.sequence = if p.proto == proto::AH {
+                b.u32(at + 4)
+            } else {
+                word
+            };
+            return;
+        }
+        _ => {}
+    }
+    p.src_port = (word >> 16) as u16;
+    p.dst_port = word as u16;
+    if p.proto == proto::TCP {
+        p.transport = transport::TCP;
+        p.sequence = b.u32(at + 4);
+        if !inner {
+            parse_tcp(b, at, end - at, p);
+        }
+    } else if p.proto == proto::SCTP {
+        p.transport = transport::SCTP;
+    } else {
+        p.transport = transport::UDP;
+    }
+}
+
+fn parse_ipv4(b: &Bytes, start: u32, inner: bool, p: &mut Key) -> Option<()> {
+    if start + 20 > b.have() || b.u8(start) >> 4 != 4 {
+        return None;
+    }
+    let header = u32::from(b.u8(start) & 15) * 4;
+    let mut total = u32::from(b.u16(start + 2));
+    if total == 0 {
+        // A segment above 64 KiB that is not cut up yet.
+        total = b.wire - start;
+    }
+    if header < 20 || total < header {
+        return None;
+    }
+    p.family = 4;
+    p.length = total;
+    p.tos = b.u8(start + 1);
+    p.ttl = b.u8(start + 8);
+    p.proto = b.u8(start + 9);
+    p.src[1] = u64::from(b.u32(start + 12));
+    p.dst[1] = u64::from(b.u32(start + 16));
+    p.transport_offset = (start + header) as u16;
+    let word = b.u16(start + 6);
+    p.fragment_offset = word & 0x1fff;
+    p.fragment = fragment::WHOLE;
+    if p.fragment_offset != 0 {
+        p.fragment = fragment::LATER;
+    } else if word & 0x2000 != 0 {
+        p.fragment = fragment::FIRST;
+    }
+    parse_transport(b, start + total, inner, p);
+    Some(())
+}
+
+/// Walk the extension headers. Returns whether the upper-layer protocol was reached; if not, the
+/// chain is cut short or too long, and `p.proto` is where it stopped.
+fn parse_extensions(b: &Bytes, end: u32, p: &mut Key) -> bool {
+    let readable = end.min(b.have());
+    let mut at = u32::from(p.transport_offset);
+    for _ in 0..EXTENSIONS_MAX {
+        let next = p.proto;
+        p.transport_offset = at as u16;
+        if !matches!(
+            next,
+            proto::HOPOPTS | proto::ROUTING | proto::FRAGMENT | proto::AH | proto::DSTOPTS
+        ) {
+            return true;
+        }
+        if at + 8 > readable {
+            return false;
+        }
+        let mut size = (u32::from(b.u8(at + 1)) + 1) * 8;
+        p.proto = b.u8(at);
+        if next == proto::AH {
+            size = (u32::from(b.u8(at + 1)) + 2) * 4;
+        } else if next == proto::ROUTING && p.has_routing == 0 {
+            p.has_routing = 1;
+            p.routing_type = b.u8(at + 2);
+            p.routing_left = b.u8(at + 3);
+        } else if next == proto::FRAGMENT {
+            let word = b.u16(at + 2);
+            size = 8;
+            p.fragment_offset = word >> 3;
+            if p.fragment_offset != 0 {
+                p.fragment = fragment::LATER;
+                p.transport_offset = (at + 8) as u16;
+                return true;
+            }
+            if word & 1 != 0 {
+                p.fragment = fragment::FIRST;
+            }
+        }
+        at += size;
+    }
+    p.transport_offset = at as u16;
+    false
+}
+
+fn parse_ipv6(b: &Bytes, start: u32, inner: bool, p: &mut Key) -> Option<()> {
+    if start + 40 > b.have() || b.u8(start) >> 4 != 6 {
+        return None;
+    }
+    let mut total = u32::from(b.u16(start + 4));
+    // 0: a jumbogram, or not cut up yet.
+    total = if total != 0 {
+        total + 40
+    } else {
+        b.wire - start
+    };
+    p.family = 6;
+    p.length = total;
+    p.tos = (b.u16(start) >> 4) as u8;
+    p.ttl = b.u8(start + 7);
+    p.proto = b.u8(start + 6);
+    p.src = [b.u64(start + 8), b.u64(start + 16)];
+    p.dst = [b.u64(start + 24), b.u64(start + 32)];
+    p.fragment = fragment::WHOLE;
+    p.transport_offset = (start + 40) as u16;
+    if !parse_extensions(b, start + total, p) {
+        p.transport = transport::SHORT;
+        return Some(());
+    }
+    parse_transport(b, start + total, inner, p);
+    Some(())
+}
+
+/// The packet's key, or `None` when it has no valid IPv4 or IPv6 header. `data` may be cut off;
+/// `wire` is the number of bytes that the packet has.
+pub fn parse(data: &[u8], wire: u32) -> Option<Key> {
+    let bytes = Bytes {
+        data,
+        wire: wire.max(data.len() as u32),
+    };
+    let mut p = Key::default();
+    match data.first()? >> 4 {
+        4 => parse_ipv4(&bytes, 0, false, &mut p)?,
+        6 => parse_ipv6(&bytes, 0, false, &mut p)?,
+        _ => return None,
+    }
+    Some(p)
+}
+
+/// The packet that an ICMP error speaks of; offsets count from the start of the outer packet. Of
+/// its transport header only the first 8 bytes are looked at.
+pub fn embedded(data: &[u8], wire: u32, outer: &Key) -> Option<Key> {
+    let bytes = Bytes {
+        data,
+        wire: wire.max(data.len() as u32),
+    };
+    let start = u32::from(outer.transport_offset) + 8;
+    if outer.transport != transport::ICMP
+        || !icmp_is_error(outer.proto, (outer.src_port >> 8) as u8)
+    {
+        return None;
+    }
+    let mut inner = Key {
+        hook: outer.hook,
+        ..Key::default()
+    };
+    if outer.proto == proto::ICMPV6 {
+        parse_ipv6(&bytes, start, true, &mut inner)?;
+    } else {
+        parse_ipv4(&bytes, start, true, &mut inner)?;
+    }
+    Some(inner)
+}
+
+/// Types of the SCTP chunks of a packet, one bit a type.
+pub fn sctp_chunks(data: &[u8], p: &Key) -> [u64; 4] {
+    let mut types = [0u64; 4];
+    let readable = (p.length as usize).min(data.len());
+    let mut at = usize::from(p.transport_offset) + 12;
+    for _ in 0..CHUNKS_MAX {
+        if p.transport != transport::SCTP || at + 4 > readable {
+            break;
+        }
+        let length = usize::from(u16::from_be_bytes([data[at + 2], data[at + 3]]));
+        if length < 4 {
+            break;
+        }
+        types[usize::from(data[at] >> 6)] |= 1 << (data[at] & 63);
+        at += (length + 3) & !3;
+    }
+    types
+}
+
+/// The option bytes of a TCP segment, as far as they are there.
+pub fn tcp_options<'a>(data: &'a [u8], p: &Key) -> &'a [u8] {
+    let start = (usize::from(p.transport_offset) + 20).min(data.len());
+    let end = (start + usize::from(p.tcp_options)).min(data.len());
+    &data[start..end]
+}

@@ -1,0 +1,779 @@
+//! One rule: basic matches, modules with their options, and the target.
+//!
+//! As in the original, an option belongs to the module loaded last that has it; an option that no
+//! loaded module has loads the module of the rule's protocol (`-p tcp --dport 22`), at that place in
+//! the order of tests.
+
+use super::super::ast::{Basic, BuiltIn, Instance, Name, Rule, Target};
+use super::super::grammar::{self, ModuleSpec, Role};
+use super::super::names::protocols;
+use super::super::value::{Address, Addresses};
+use super::address::{self, Fault};
+use super::numbers::number_up_to;
+use super::{Parser, finish};
+use crate::model::{Counters, Family, Table};
+use crate::syntax::{Cursor, Diagnostic, Place, Span, Word};
+use std::borrow::Cow;
+
+/// A rule while it is read.
+#[derive(Default)]
+pub(super) struct RuleState {
+    pub(super) rule: Rule,
+    /// Something in it was wrong; it will not become part of the tree.
+    pub(super) faulty: bool,
+    /// `!` was read and waits for its option.
+    pub(super) negation: Option<Span>,
+    counters: Option<Counters>,
+    target_at: Option<Span>,
+    /// How many match modules were loaded when the target was: later ones are searched first.
+    pub(super) matches_before_target: usize,
+    protocol_module_loaded: bool,
+}
+
+impl RuleState {
+    /// Takes the pending negation.
+    pub(super) fn take_negation(&mut self) -> bool {
+        self.negation.take().is_some()
+    }
+
+    /// The protocol that the rule demands (not one that it excludes).
+    pub(super) fn protocol(&self) -> Option<u8> {
+        self.rule
+            .protocol
+            .as_ref()
+            .filter(|basic| !basic.negated)
+            .map(|basic| basic.value)
+    }
+}
+
+/// Options that every rule has: short and long name.
+const BASICS: &[(&str, &str)] = &[
+    ("-p", "protocol"),
+    ("-s", "source"),
+    ("-s", "src"),
+    ("-d", "destination"),
+    ("-d", "dst"),
+    ("-i", "in-interface"),
+    ("-o", "out-interface"),
+    ("-f", "fragments"),
+    ("-j", "jump"),
+    ("-g", "goto"),
+    ("-m", "match"),
+    ("-c", "set-counters"),
+    ("-4", "ipv4"),
+    ("-6", "ipv6"),
+    ("-t", "table"),
+];
+
+/// Where an option was found.
+enum Found {
+    Basic(&'static str),
+    /// Index of the instance (`usize::MAX`: the target) and the option.
+    Option(usize, &'static grammar::OptionSpec),
+}
+
+/// The target's index among the instances.
+pub(super) const TARGET: usize = usize::MAX;
+
+impl Parser {
+    /// Reads the rest of a rule's line.
+    pub(super) fn rule(
+        &mut self,
+        cursor: &mut Cursor<'_, '_>,
+        chain: &Name,
+        table: Option<Table>,
+    ) -> Option<(Rule, Option<Counters>)> {
+        let mut state = RuleState::default();
+        let state_ref = &mut state;
+        while let Some(word) = cursor.take() {
+            self.item(state_ref, word, cursor);
+        }
+        if let Some(at) = state.negation {
+            let found = Diagnostic::error("stray-negation", at, "`!` at the end of the rule");
+            self.fail(
+                &mut state,
+                found.help("write it before the option that it negates"),
+            );
+        }
+        finish::finish_rule(self, &mut state, chain, table);
+        (!state.faulty).then_some((state.rule, state.counters))
+    }
+
+    /// Reports an error of this rule.
+    pub(super) fn fail(&mut self, state: &mut RuleState, diagnostic: Diagnostic) {
+        state.faulty = true;
+        self.report(diagnostic);
+    }
+
+    /// One word that starts an item.
+    fn item<'w>(&mut self, state: &mut RuleState, word: &'w Word<'_>, cursor: &mut Cursor<'w, '_>) {
+        let at = cursor.span(word);
+        let text = &*word.text;
+        if text == "!" && !word.quoted {
+            if state.negation.replace(at).is_some() {
+                let found = Diagnostic::error("stray-negation", at, "two `!` in a row");
+                self.fail(state, found.help("write one, or none"));
+            }
+            return;
+        }
+        if let Some(rest) = text.strip_prefix("--").filter(|rest| !rest.is_empty()) {
+            let (name, inline) = match rest.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (rest, None),
+            };
+            return self.long_option(state, name, inline, at, cursor);
+        }
+        let is_short = text.len() == 2 && text.starts_with('-') && text != "--";
+        if is_short && BASICS.iter().any(|row| row.0 == text) {
+            return self.basic(state, text, None, at, cursor);
+        }
+        self.not_an_item(state, word, at);
+        skip_values(cursor);
+    }
+
+    fn not_an_item(&mut self, state: &mut RuleState, word: &Word<'_>, at: Span) {
+        state.negation = None;
+        let text = &*word.text;
+        let glued = text
+            .get(..2)
+            .filter(|start| BASICS.iter().any(|row| row.0 == *start));
+        let found = if let Some(start) = glued {
+            let message = format!("`{text}` is not an option");
+            let help = format!("write a blank after `{start}`");
+            Diagnostic::error("unknown-option", at, message).help(help)
+        } else if text.starts_with('-') && text.len() > 1 {
+            let message = format!("unknown option `{text}`");
+            let names = BASICS.iter().map(|row| row.0);
+            let found = Diagnostic::error("unknown-option", at, message);
+            match text.len() {
+                2 => {
+                    found.help("options of one letter here are -s -d -p -i -o -f -m -j -g -c -4 -6")
+                }
+                _ => found.did_you_mean(text, names),
+            }
+        } else {
+            let message = format!("unexpected word `{text}`");
+            let found = Diagnostic::error("unexpected-word", at, message);
+            match text.starts_with('\'') || text.ends_with('\'') {
+                true => found.help("only double quotes join words here"),
+                false => {
+                    found.help("take it out, or write the option that it belongs to before it")
+                }
+            }
+        };
+        self.fail(state, found);
+    }
+
+    fn long_option<'w>(
+        &mut self,
+        state: &mut RuleState,
+        name: &str,
+        inline: Option<&'w str>,
+        at: Span,
+        cursor: &mut Cursor<'w, '_>,
+    ) {
+        match self.find_option(state, name, at) {
+            Ok(Found::Basic(short)) => self.basic(state, short, inline, at, cursor),
+            Ok(Found::Option(index, spec)) => {
+                self.module_option(state, index, spec, inline, at, cursor);
+            }
+            Err(found) => {
+                state.negation = None;
+                self.fail(state, found);
+                skip_values(cursor);
+            }
+        }
+    }
+
+    /// Which option a long name means; may load the module of the protocol.
+    fn find_option(
+        &mut self,
+        state: &mut RuleState,
+        name: &str,
+        at: Span,
+    ) -> Result<Found, Diagnostic> {
+        if let Some(row) = BASICS.iter().find(|row| row.1 == name) {
+            return Ok(Found::Basic(row.0));
+        }
+        if let Some(found) = exact(state, name) {
+            return Ok(found);
+        }
+        let mut beginnings = beginnings(state, name);
+        match beginnings.len() {
+            0 => {}
+            1 => return Ok(beginnings.swap_remove(0).1),
+            _ => {
+                let names: Vec<_> = beginnings
+                    .iter()
+                    .map(|row| format!("--{}", row.0))
+                    .collect();
+                let message = format!("`--{name}` could be several options");
+                return Err(Diagnostic::error("ambiguous-option", at, message)
+                    .help(format!("write one of {}", names.join(", "))));
+            }
+        }
+        if let Some(spec) = self.protocol_module(state)
+            && (spec
+                .options
+                .iter()
+                .any(|option| has_name(option, name, true))
+                || spec
+                    .options
+                    .iter()
+                    .filter(|option| has_name(option, name, false))
+                    .count()
+                    == 1)
+        {
+            state.protocol_module_loaded = true;
+            state.rule.matches.push(Instance {
+                spec,
+                options: Vec::new(),
+                at: Place(at),
+            });
+            return exact(state, name)
+                .or_else(|| self::beginnings(state, name).pop().map(|row| row.1))
+                .ok_or_else(|| self.unknown_option(state, name, at));
+        }
+        Err(self.unknown_option(state, name, at))
+    }
+
+    /// The module that the rule's protocol would load.
+    fn protocol_module(&self, state: &RuleState) -> Option<&'static ModuleSpec> {
+        if state.protocol_module_loaded {
+            return None;
+        }
+        let name = match (state.protocol()?, self.family) {
+            (protocols::TCP, _) => "tcp",
+            (protocols::UDP, _) => "udp",
+            (protocols::UDPLITE, _) => "udplite",
+            (protocols::SCTP, _) => "sctp",
+            (protocols::DCCP, _) => "dccp",
+            (protocols::ESP, _) => "esp",
+            (protocols::AH, _) => "ah",
+            (protocols::IPCOMP, _) => "ipcomp",
+            (protocols::ICMP, Family::V4) => "icmp",
+            (protocols::ICMPV6, Family::V6) => "icmp6",
+            (protocols::MOBILITY, Family::V6) => "mh",
+            _ => return None,
+        };
+        let spec = grammar::find(Role::Match, name, self.family)?;
+        let loaded = state
+            .rule
+            .matches
+            .iter()
+            .any(|instance| std::ptr::eq(instance.spec, spec));
+        (!loaded).then_some(spec)
+    }
+
+    fn unknown_option(&self, state: &RuleState, name: &str, at: Span) -> Diagnostic {
+        let found = Diagnostic::error("unknown-option", at, format!("unknown option `--{name}`"));
+        let loaded = loaded(state).flat_map(|(_, instance)| instance.spec.options);
+        let own = self
+            .protocol_module(state)
+            .into_iter()
+            .flat_map(|spec| spec.options);
+        let near = loaded.chain(own).flat_map(|option| {
+            [option.name]
+                .into_iter()
+                .chain(option.aliases.iter().copied())
+        });
+        let near = near.chain(BASICS.iter().map(|row| row.1));
+        if let Some(owner) = self.owner_of(name) {
+            let help = match owner.protocols {
+                [protocol] if owner.role == Role::Match => {
+                    let protocol = protocols::name(*protocol).unwrap_or(owner.name);
+                    format!("it belongs to `-p {protocol}`, which has to come before it")
+                }
+                _ if owner.role == Role::Match => {
+                    format!(
+                        "it belongs to `-m {}`, which has to come before it",
+                        owner.name
+                    )
+                }
+                _ => format!(
+                    "it belongs to `-j {}`, which has to come before it",
+                    owner.name
+                ),
+            };
+            return found.help(help);
+        }
+        match crate::syntax::diag::nearest(name, near) {
+            Some(near) => found.help(format!("did you mean `--{near}`?")),
+            None => found.help("no loaded module has it; name its module with -m before it"),
+        }
+    }
+
+    /// A module of the family that has this option, for advice.
+    fn owner_of(&self, name: &str) -> Option<&'static ModuleSpec> {
+        grammar::all()
+            .filter(|spec| spec.families.contains(self.family))
+            .find(|spec| {
+                spec.options
+                    .iter()
+                    .any(|option| has_name(option, name, true))
+            })
+    }
+
+    /// The value of a basic option, with the negation in its old place.
+    fn basic_value<'w>(
+        &mut self,
+        state: &mut RuleState,
+        inline: Option<&'w str>,
+        option: &str,
+        option_at: Span,
+        cursor: &mut Cursor<'w, '_>,
+    ) -> Option<(Cow<'w, str>, Span)> {
+        if let Some(value) = inline {
+            return Some((Cow::Borrowed(value), option_at));
+        }
+        self.old_negation(state, cursor);
+        match cursor.peek() {
+            Some(word) if word.quoted || !word.text.starts_with('-') => {
+                cursor.take();
+                Some((Cow::Borrowed(&*word.text), cursor.span(word)))
+            }
+            _ => {
+                let message = format!("`{option}` needs a value");
+                let found = Diagnostic::error("missing-value", option_at, message);
+                self.fail(state, found.help("write it after the option"));
+                None
+            }
+        }
+    }
+
+    /// `-s ! address`: the old place of the negation.
+    pub(super) fn old_negation(&mut self, state: &mut RuleState, cursor: &mut Cursor<'_, '_>) {
+        if let Some(word) = cursor.take_if("!") {
+            let at = cursor.span(word);
+            let message = "`!` after the option is the old way to write it";
+            let found = Diagnostic::warning("old-negation", at, message);
+            self.report(found.help("write it before the option; newer tools refuse this one"));
+            if state.negation.replace(at).is_some() {
+                let found =
+                    Diagnostic::error("stray-negation", at, "`!` before and after the option");
+                self.fail(state, found.help("write it once, before the option"));
+            }
+        }
+    }
+
+    /// One of the options that every rule has.
+    fn basic<'w>(
+        &mut self,
+        state: &mut RuleState,
+        short: &str,
+        inline: Option<&'w str>,
+        at: Span,
+        cursor: &mut Cursor<'w, '_>,
+    ) {
+        if let Some(not_at) = state.negation
+            && matches!(short, "-j" | "-g" | "-m" | "-c" | "-4" | "-6" | "-t")
+        {
+            state.negation = None;
+            let message = format!("`!` cannot stand before `{short}`");
+            self.fail(
+                state,
+                Diagnostic::error("stray-negation", not_at, message).help("take it out"),
+            );
+        }
+        match short {
+            "-4" => self.only(state, Family::V4, at),
+            "-6" => self.only(state, Family::V6, at),
+            "-f" => self.fragment(state, at),
+            "-c" => self.set_counters(state, at, cursor),
+            "-t" => {
+                let found = Diagnostic::error(
+                    "table-option",
+                    at,
+                    "the table cannot be chosen inside a rule",
+                );
+                self.fail(
+                    state,
+                    found.help("put the rule into the block that starts with `*table`"),
+                );
+                skip_values(cursor);
+            }
+            _ => {
+                let value = self.basic_value(state, inline, short, at, cursor);
+                let negated = state.take_negation();
+                let Some((text, value_at)) = value else {
+                    return;
+                };
+                self.basic_with_value(state, short, negated, &text, at, value_at);
+            }
+        }
+    }
+
+    fn basic_with_value(
+        &mut self,
+        state: &mut RuleState,
+        short: &str,
+        negated: bool,
+        text: &str,
+        at: Span,
+        value_at: Span,
+    ) {
+        let given = match short {
+            "-s" => state.rule.source.is_some(),
+            "-d" => state.rule.destination.is_some(),
+            "-i" => state.rule.in_interface.is_some(),
+            "-o" => state.rule.out_interface.is_some(),
+            "-p" => state.rule.protocol.is_some(),
+            "-j" | "-g" => state.target_at.is_some(),
+            _ => false,
+        };
+        if given {
+            let message = match short {
+                "-j" | "-g" => "a rule has one target".to_owned(),
+                _ => format!("`{short}` is given twice"),
+            };
+            let found = Diagnostic::error("given-twice", at.to(value_at), message);
+            return self.fail(
+                state,
+                found.help("write two rules, or a list where one is allowed"),
+            );
+        }
+        match short {
+            "-s" | "-d" => self.addresses(state, short, negated, text, at, value_at),
+            "-i" | "-o" => match address::interface(text) {
+                Ok(name) if name.prefix && name.name.is_empty() && !negated => {}
+                Ok(value) => {
+                    let basic = Some(Basic {
+                        negated,
+                        value,
+                        at: Place(at.to(value_at)),
+                    });
+                    match short {
+                        "-i" => state.rule.in_interface = basic,
+                        _ => state.rule.out_interface = basic,
+                    }
+                }
+                Err(fault) => self.fail_with(state, "bad-interface", value_at, fault),
+            },
+            "-p" => self.protocol(state, negated, text, at, value_at),
+            "-m" => self.load_match(state, text, value_at),
+            "-j" => self.jump(state, text, value_at),
+            _ => self.goto(state, text, value_at),
+        }
+    }
+
+    pub(super) fn fail_with(
+        &mut self,
+        state: &mut RuleState,
+        code: &'static str,
+        at: Span,
+        fault: Fault,
+    ) {
+        let mut found = Diagnostic::error(code, at, fault.message);
+        found.help = fault.help;
+        self.fail(state, found);
+    }
+
+    fn only(&mut self, state: &mut RuleState, family: Family, at: Span) {
+        if state.rule.only.is_some_and(|only| only != family) {
+            let found = Diagnostic::error(
+                "given-twice",
+                at,
+                "a rule is for -4 or for -6, not for both",
+            );
+            return self.fail(state, found.help("take one of them out"));
+        }
+        state.rule.only = Some(family);
+    }
+
+    fn fragment(&mut self, state: &mut RuleState, at: Span) {
+        let negated = state.take_negation();
+        if self.family == Family::V6 {
+            let found = Diagnostic::error("wrong-family", at, "`-f` exists only for IPv4");
+            return self.fail(state, found.help("for IPv6 use `-m frag`"));
+        }
+        if state
+            .rule
+            .fragment
+            .replace(Basic {
+                negated,
+                value: (),
+                at: Place(at),
+            })
+            .is_some()
+        {
+            let found = Diagnostic::error("given-twice", at, "`-f` is given twice");
+            self.fail(state, found.help("take one of them out"));
+        }
+    }
+
+    fn set_counters(&mut self, state: &mut RuleState, at: Span, cursor: &mut Cursor<'_, '_>) {
+        let mut values = [0; 2];
+        for value in &mut values {
+            let word = cursor.peek().filter(|word| !word.text.starts_with('-'));
+            let parsed = word.and_then(|word| number_up_to(&word.text, u64::MAX));
+            let place = if word.is_some() { cursor.here() } else { at };
+            match parsed {
+                Some(number) => *value = number,
+                None => {
+                    let found =
+                        Diagnostic::error("bad-counters", place, "`-c` needs packets and bytes");
+                    self.fail(state, found.help("write two numbers, such as `-c 0 0`"));
+                    return skip_values(cursor);
+                }
+            }
+            cursor.take();
+        }
+        state.counters = Some(Counters {
+            packets: values[0],
+            bytes: values[1],
+        });
+    }
+
+    fn addresses(
+        &mut self,
+        state: &mut RuleState,
+        short: &str,
+        negated: bool,
+        text: &str,
+        at: Span,
+        value_at: Span,
+    ) {
+        let mut list = Vec::new();
+        let mut offset = usize::from(value_at.end as usize - value_at.start as usize != text.len());
+        for part in text.split(',') {
+            // An IPv4 file may hold lines that are only for IPv6, and the other way round.
+            let family = state.rule.only.unwrap_or(self.family);
+            match address::address(part, family, true) {
+                Ok(address) => list.push(address),
+                Err(fault) => {
+                    let place = value_at.part(offset, offset + part.len());
+                    self.fail_with(state, "bad-address", place, fault);
+                }
+            }
+            offset += part.len() + 1;
+        }
+        if list.is_empty() || state.faulty {
+            return;
+        }
+        if negated && list.len() > 1 {
+            let message = "`!` cannot stand before a list of addresses";
+            let found = Diagnostic::error("stray-negation", at.to(value_at), message);
+            return self.fail(
+                state,
+                found.help("use `-m iprange` or `-m set`, or write several rules"),
+            );
+        }
+        if list.len() == 1 && !negated && is_everything(&list[0]) {
+            return;
+        }
+        let first = list.remove(0);
+        let addresses = Some(Addresses {
+            negated,
+            first,
+            more: list,
+            at: Place(at.to(value_at)),
+        });
+        match short {
+            "-s" => state.rule.source = addresses,
+            _ => state.rule.destination = addresses,
+        }
+    }
+
+    fn protocol(
+        &mut self,
+        state: &mut RuleState,
+        negated: bool,
+        text: &str,
+        at: Span,
+        value_at: Span,
+    ) {
+        let number = protocols::number(text)
+            .or_else(|| number_up_to(text, 255).and_then(|number| u8::try_from(number).ok()));
+        let Some(value) = number else {
+            let message = format!("unknown protocol `{text}`");
+            let found = Diagnostic::error("unknown-protocol", value_at, message)
+                .help("write a name such as tcp, or a number from 0 to 255")
+                .did_you_mean(text, protocols::names());
+            return self.fail(state, found);
+        };
+        if value == 0 && negated {
+            let found = Diagnostic::error("never-matches", value_at, "no packet is outside `all`");
+            return self.fail(state, found.help("take the rule out"));
+        }
+        if value != 0 {
+            state.rule.protocol = Some(Basic {
+                negated,
+                value,
+                at: Place(at.to(value_at)),
+            });
+        }
+    }
+
+    fn load_match(&mut self, state: &mut RuleState, text: &str, at: Span) {
+        let name = match text {
+            "icmpv6" | "ipv6-icmp" => "icmp6",
+            "ipv6-mh" | "mobility-header" => "mh",
+            name => name,
+        };
+        match grammar::find(Role::Match, name, self.family) {
+            Some(spec) => {
+                state.rule.matches.push(Instance {
+                    spec,
+                    options: Vec::new(),
+                    at: Place(at),
+                });
+            }
+            None => {
+                let found = self.unknown_module(Role::Match, text, at);
+                self.fail(state, found);
+            }
+        }
+    }
+
+    fn unknown_module(&self, role: Role, text: &str, at: Span) -> Diagnostic {
+        let (word, option) = match role {
+            Role::Match => ("match", "-m"),
+            Role::Target => ("target", "-j"),
+        };
+        let other = match self.family {
+            Family::V4 => Family::V6,
+            Family::V6 => Family::V4,
+        };
+        if grammar::find(role, text, other).is_some() {
+            let (this, that) = match self.family {
+                Family::V4 => ("IPv4", "IPv6"),
+                Family::V6 => ("IPv6", "IPv4"),
+            };
+            let message = format!("`{option} {text}` exists only for {that}");
+            return Diagnostic::error("wrong-family", at, message)
+                .help(format!("this file holds {this} rules"));
+        }
+        Diagnostic::error("unknown-module", at, format!("unknown {word} `{text}`"))
+            .help("see iptables-extensions(8) for the names")
+            .did_you_mean(text, grammar::names(role, self.family))
+    }
+
+    fn jump(&mut self, state: &mut RuleState, text: &str, at: Span) {
+        state.target_at = Some(at);
+        state.matches_before_target = state.rule.matches.len();
+        let built_in = match text {
+            "ACCEPT" => Some(BuiltIn::Accept),
+            "DROP" => Some(BuiltIn::Drop),
+            "RETURN" => Some(BuiltIn::Return),
+            _ => None,
+        };
+        state.rule.target = match built_in {
+            Some(verdict) => Some(Target::Verdict(verdict, Place(at))),
+            None => match grammar::find(Role::Target, text, self.family) {
+                Some(spec) => Some(Target::Module(Instance {
+                    spec,
+                    options: Vec::new(),
+                    at: Place(at),
+                })),
+                None => match self.chain_name(text, at) {
+                    Some(name) => Some(Target::Jump(name, Place(at))),
+                    None => {
+                        state.faulty = true;
+                        None
+                    }
+                },
+            },
+        };
+    }
+
+    fn goto(&mut self, state: &mut RuleState, text: &str, at: Span) {
+        state.target_at = Some(at);
+        state.matches_before_target = state.rule.matches.len();
+        let is_target = ["ACCEPT", "DROP", "RETURN"].contains(&text)
+            || grammar::find(Role::Target, text, self.family).is_some();
+        if is_target {
+            let message = format!("`-g` goes to a user chain, and `{text}` is a target");
+            let found = Diagnostic::error("bad-goto", at, message);
+            return self.fail(state, found.help(format!("write `-j {text}`")));
+        }
+        match self.chain_name(text, at) {
+            Some(name) => state.rule.target = Some(Target::Goto(name, Place(at))),
+            None => state.faulty = true,
+        }
+    }
+}
+
+/// Whether an address is no condition at all.
+fn is_everything(address: &Address) -> bool {
+    match address {
+        Address::V4(_, mask) => mask.to_bits() == 0,
+        Address::V6(_, mask) => mask.to_bits() == 0,
+        Address::Name(_) => false,
+    }
+}
+
+/// Takes the words that belong to an option that could not be read.
+pub(super) fn skip_values(cursor: &mut Cursor<'_, '_>) {
+    while cursor
+        .peek()
+        .is_some_and(|word| word.quoted || !(word.text.starts_with('-') || word.text == "!"))
+    {
+        cursor.take();
+    }
+}
+
+/// Loaded modules with their index, the newest first.
+fn loaded(state: &RuleState) -> impl Iterator<Item = (usize, &Instance)> {
+    let (before, after) = state.rule.matches.split_at(state.matches_before_target);
+    let target = match &state.rule.target {
+        Some(Target::Module(instance)) => Some((TARGET, instance)),
+        _ => None,
+    };
+    let offset = before.len();
+    let after = after
+        .iter()
+        .enumerate()
+        .rev()
+        .map(move |(i, instance)| (offset + i, instance));
+    after.chain(target).chain(before.iter().enumerate().rev())
+}
+
+fn has_name(option: &grammar::OptionSpec, name: &str, whole: bool) -> bool {
+    let fits = |own: &str| {
+        if whole {
+            own == name
+        } else {
+            own.starts_with(name)
+        }
+    };
+    fits(option.name) || option.aliases.iter().any(|alias| fits(alias))
+}
+
+fn exact(state: &RuleState, name: &str) -> Option<Found> {
+    loaded(state).find_map(|(index, instance)| {
+        let option = instance
+            .spec
+            .options
+            .iter()
+            .find(|option| has_name(option, name, true))?;
+        Some(Found::Option(index, option))
+    })
+}
+
+/// Options that begin like this, each once (a module that is loaded twice counts once).
+fn beginnings(state: &RuleState, name: &str) -> Vec<(&'static str, Found)> {
+    let mut found: Vec<(&'static str, Found)> = Vec::new();
+    for row in BASICS.iter().filter(|row| row.1.starts_with(name)) {
+        if !found
+            .iter()
+            .any(|(_, other)| matches!(other, Found::Basic(short) if *short == row.0))
+        {
+            found.push((row.1, Found::Basic(row.0)));
+        }
+    }
+    for (index, instance) in loaded(state) {
+        for option in instance
+            .spec
+            .options
+            .iter()
+            .filter(|option| has_name(option, name, false))
+        {
+            let same =
+                |other: &Found| matches!(other, Found::Option(_, o) if o.name == option.name);
+            if !found.iter().any(|(_, other)| same(other)) {
+                found.push((option.name, Found::Option(index, option)));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,51 @@
+//! Concurrent connections per address group (iptables' `connlimit`).
+//!
+//! Counted are the connections whose packets reached this test and whose flows still live, the
+//! packet's own included. A TCP connection that is over (TIME-WAIT, CLOSE) does not count.
+
+use std::collections::HashMap;
+
+use super::masked;
+use crate::eval::track::tcp::State;
+use crate::eval::track::tuple::{TCP, Tuple};
+use crate::eval::track::{Flow, Seen, Tracker};
+use crate::model::{ConnLimit, Packet};
+
+/// Connections that reached the test, by group.
+#[derive(Clone, Debug, Default)]
+pub struct Groups(HashMap<(bool, u128), Vec<Tuple>>);
+
+/// Whether a flow counts as a connection.
+fn counts(flow: &Flow) -> bool {
+    flow.original.proto != TCP || !matches!(flow.tcp.state, State::TimeWait | State::Close)
+}
+
+impl Groups {
+    /// Counts the connections of the packet's group and compares. Packets that belong to no
+    /// connection (invalid, untracked) add none.
+    pub fn test(
+        &mut self,
+        limit: &ConnLimit,
+        packet: &Packet,
+        tracker: &Tracker,
+        seen: Option<&Seen>,
+        now_ms: u64,
+    ) -> bool {
+        let address = if limit.destination {
+            packet.dst
+        } else {
+            packet.src
+        };
+        let v6 = packet.family == crate::model::Family::V6;
+        let group = (v6, masked(packet, address, limit.prefix));
+        let own = seen
+            .and_then(|seen| tracker.flow(seen))
+            .map(|flow| flow.original);
+        let members = self.0.entry(group).or_default();
+        members.retain(|member| {
+            Some(*member) != own && tracker.flow_of(member, now_ms).is_some_and(counts)
+        });
+        members.extend(own);
+        (members.len() as u64 > u64::from(limit.count)) == limit.above
+    }
+}

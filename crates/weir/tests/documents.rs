@@ -1,0 +1,143 @@
+//! The documents say what is true: every rule that `docs/iptables.md` calls enforced is accepted by
+//! `weir check`, every rule that it calls refused is refused, and the example files are accepted.
+//!
+//! In: fenced boxes named `TABLE FAMILY` or `refused TABLE FAMILY`, one rule per line. Out: the
+//! program's exit status per rule. What an accepted rule does is tested elsewhere.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The construct can't be honoured (`docs/iptables.md`, "Refused").
+const EXIT_UNSUPPORTED: i32 = 3;
+/// The text is wrong in itself.
+const EXIT_FAULTY: i32 = 1;
+
+/// One fenced box of rules.
+struct RuleBox {
+    line: usize,
+    refused: bool,
+    table: String,
+    family: String,
+    rules: Vec<String>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn rule_boxes(page: &str) -> Vec<RuleBox> {
+    let mut boxes = Vec::new();
+    let mut open: Option<RuleBox> = None;
+    for (at, line) in page.lines().enumerate() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(_), Some(_)) => boxes.extend(open.take()),
+            (Some(label), None) => {
+                let words: Vec<&str> = label.split_whitespace().collect();
+                let refused = words.first() == Some(&"refused");
+                let [.., table, family] = words[..] else {
+                    panic!(
+                        "docs/iptables.md:{}: a box needs a table and a family",
+                        at + 1
+                    )
+                };
+                open = Some(RuleBox {
+                    line: at + 1,
+                    refused,
+                    table: table.to_owned(),
+                    family: family.to_owned(),
+                    rules: Vec::new(),
+                });
+            }
+            (None, Some(open)) => open.rules.push(line.to_owned()),
+            (None, None) => {}
+        }
+    }
+    boxes
+}
+
+/// Runs `weir check` on a table that holds these lines.
+fn check(folder: &Path, table: &str, family: &str, lines: &[&str]) -> Output {
+    let path = folder.join(format!("rules.{family}"));
+    fs::write(&path, format!("*{table}\n{}\nCOMMIT\n", lines.join("\n"))).expect("write rules");
+    weir(&["check", path.to_str().expect("UTF-8 path")])
+}
+
+fn weir(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .expect("weir runs")
+}
+
+fn transcript(output: &Output) -> String {
+    let status = output.status.code();
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!(
+        "{status:?}\n{}{}",
+        String::from_utf8_lossy(out),
+        String::from_utf8_lossy(err)
+    )
+}
+
+#[test]
+fn rules_in_the_manual_are_accepted_or_refused_as_it_says() {
+    let page = fs::read_to_string(root().join("docs/iptables.md")).expect("the page");
+    let boxes = rule_boxes(&page);
+    assert!(boxes.len() >= 6, "only {} boxes found", boxes.len());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents");
+    fs::create_dir_all(&folder).expect("scratch folder");
+    let mut wrong = Vec::new();
+    let mut checked = 0;
+    for rule_box in &boxes {
+        let chains: Vec<&str> = rule_box
+            .rules
+            .iter()
+            .map(String::as_str)
+            .filter(|line| line.starts_with(':'))
+            .collect();
+        for (at, rule) in rule_box
+            .rules
+            .iter()
+            .enumerate()
+            .filter(|(_, rule)| !rule.starts_with(':'))
+        {
+            let mut lines = chains.clone();
+            lines.push(rule);
+            let output = check(&folder, &rule_box.table, &rule_box.family, &lines);
+            let as_said = match output.status.code() {
+                Some(0) => !rule_box.refused,
+                Some(EXIT_UNSUPPORTED | EXIT_FAULTY) => rule_box.refused,
+                _ => false,
+            };
+            checked += 1;
+            if !as_said {
+                let line = rule_box.line + 1 + at;
+                wrong.push(format!(
+                    "docs/iptables.md:{line}: {rule}\n{}",
+                    transcript(&output)
+                ));
+            }
+        }
+    }
+    assert!(checked > 60, "only {checked} rules found");
+    assert!(
+        wrong.is_empty(),
+        "{} of {checked} rules:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn the_examples_are_accepted_as_one_policy() {
+    let output = weir(&[
+        "check",
+        "examples/office-gateway.rules.v4",
+        "examples/office-gateway.rules.v6",
+        "examples/office-gateway.ipset",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", transcript(&output));
+}
