@@ -1,6 +1,6 @@
 //! x
 #![allow(dead_code, unused_imports)]
-mod agent;
+mod agent; mod logtext;
 mod capture;
 mod describe;
 mod exit;

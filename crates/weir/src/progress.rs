@@ -52,10 +52,17 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.shown {
+impl Progress {
+    /// Takes the line away, so that something else can be written.
+    pub fn clear(&mut self) {
+        if std::mem::replace(&mut self.shown, false) {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
     }
 }

@@ -5,5 +5,9 @@
 //! does not need it: without it packets are judged all the same, rejects are silent drops.
 
 mod process;
+mod watch;
 
+
+pub use watch::watch;
 pub use process::{Running, announce, ensure, running, stop};
+

@@ -28,7 +28,19 @@ pub struct Store {
 
 /// Exclusive use of a store; given back when dropped, or by the kernel when the process dies.
 pub struct Lock {
-    _file: File,
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Whether the lock's file is still there under its name, so that others see the lock.
+    pub fn is_valid(&self) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        match (self.file.metadata(), fs::metadata(&self.path)) {
+            (Ok(held), Ok(named)) => held.ino() == named.ino() && held.dev() == named.dev(),
+            _ => false,
+        }
+    }
 }
 
 impl Store {
@@ -54,12 +66,23 @@ impl Store {
             .or_exit(Exit::Kernel, format!("can't use {}", self.root.display()))
     }
 
+    /// Uses the store if nobody else does right now.
+    pub fn try_lock(&self) -> anyhow::Result<Option<Lock>> {
+        self.attempt("lock")
+            .or_exit(Exit::Kernel, format!("can't use {}", self.root.display()))
+    }
+
     /// Takes the place of the namespace's agent, unless another process has it.
     pub fn lock_agent(&self) -> anyhow::Result<Option<Lock>> {
-        match self.lock_file("agent.lock", FlockOperation::NonBlockingLockExclusive) {
+        self.attempt("agent.lock")
+            .or_exit(Exit::Kernel, "can't become the agent")
+    }
+
+    fn attempt(&self, name: &str) -> std::io::Result<Option<Lock>> {
+        match self.lock_file(name, FlockOperation::NonBlockingLockExclusive) {
             Ok(lock) => Ok(Some(lock)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error).or_exit(Exit::Kernel, "can't become the agent"),
+            Err(error) => Err(error),
         }
     }
 
@@ -74,10 +97,9 @@ impl Store {
             };
             flock(&file, operation)?;
             // The one who held it may have removed it; then the lock is on a file without a name.
-            use std::os::unix::fs::MetadataExt;
-            let inode = file.metadata()?.ino();
-            if fs::metadata(&path).is_ok_and(|now| now.ino() == inode) {
-                return Ok(Lock { _file: file });
+            let lock = Lock { file, path };
+            if lock.is_valid() {
+                return Ok(lock);
             }
         }
     }
