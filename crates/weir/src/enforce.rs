@@ -62,9 +62,14 @@ pub fn apply(
     how: &How,
 ) -> anyhow::Result<Done> {
     let _lock = kernel.store.lock()?;
-    let previous = kernel.generation()?;
+    kernel.refresh()?;
+    let previous = kernel.generation();
+    if previous.is_none() {
+        // What is there belongs to a namespace that is gone and had the same number.
+        kernel.store.clear_contents()?;
+    }
     let trial = kernel.store.pending()?;
-    let next = kernel.next_generation()?;
+    let next = previous.map_or(1, |previous| previous + 1);
     // The policy that a new trial returns to is the last one that was confirmed.
     let fallback = match trial {
         Some(trial) if Some(trial.generation) == previous => trial.previous,
@@ -156,10 +161,11 @@ fn return_nat(kernel: &Kernel, kept_as: fn(Family) -> &'static str) -> anyhow::R
 /// Keeps the policy that is on trial. `None` when there is no trial.
 pub fn confirm(kernel: &mut Kernel) -> anyhow::Result<Option<u32>> {
     let _lock = kernel.store.lock()?;
+    kernel.refresh()?;
     let Some(trial) = kernel.store.pending()? else {
         return Ok(None);
     };
-    if kernel.generation()? != Some(trial.generation) {
+    if kernel.generation() != Some(trial.generation) {
         // The process that applied it died before the switch: the old policy is in force.
         kernel.store.clear_pending()?;
         return Ok(None);
@@ -178,14 +184,17 @@ pub fn end_trial(kernel: &mut Kernel, now_ms: u64) -> anyhow::Result<bool> {
     let Some(_lock) = kernel.store.try_lock()? else {
         return Ok(false);
     };
+    kernel.refresh()?;
     let Some(trial) = kernel.store.pending()?.filter(|trial| trial.is_due(now_ms)) else {
         return Ok(false);
     };
-    if kernel.generation()? == Some(trial.generation) {
+    if kernel.generation() == Some(trial.generation) {
         return_nat(kernel, nat_previous)?;
         match trial.previous {
             Some(previous) => kernel.return_to(previous)?,
-            None => kernel.unload()?,
+            None => {
+                kernel.unload()?;
+            }
         }
     }
     kernel.store.clear_pending()?;
@@ -195,8 +204,7 @@ pub fn end_trial(kernel: &mut Kernel, now_ms: u64) -> anyhow::Result<bool> {
 /// Stops enforcing. Tells whether anything was enforced.
 pub fn unload(kernel: &mut Kernel) -> anyhow::Result<bool> {
     let _lock = kernel.store.lock()?;
-    let enforced = kernel.generation()?.is_some();
-    kernel.unload()?;
+    let enforced = kernel.unload()?;
     agent::stop(&kernel.store)?;
     return_nat(kernel, nat_original)?;
     kernel.store.remove_all()?;

@@ -57,7 +57,7 @@ fn is_over(kernel: &Kernel, place: &Lock) -> anyhow::Result<bool> {
     let Some(_lock) = kernel.store.try_lock()? else {
         return Ok(false);
     };
-    Ok(kernel.generation()?.is_none() && kernel.store.pending()?.is_none())
+    Ok(kernel.generation().is_none() && kernel.store.pending()?.is_none())
 }
 
 /// The namespace that the agent lives in, and by living there keeps alive.

@@ -125,13 +125,14 @@ fn enforce(
     let nat = match args.nat {
         Nat::Keep => Vec::new(),
         Nat::Kernel => loaded
-            .nat_tables()
+            .nat_tables()?
             .into_iter()
             .map(|(family, text)| NatTable { family, text })
             .collect(),
     };
     let saved = Saved {
         sources: texts,
+        dialect: args.files.reading.dialect.clone(),
         allow_unsupported: args.files.reading.allow_unsupported,
         hosts: loaded.hosts.clone(),
         kernel_nat: args.nat == Nat::Kernel,

@@ -49,11 +49,12 @@ struct ChainTotal {
 /// Prints counters.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let kernel = Kernel::open(args.netns.as_deref())?;
-    let generation = kernel.generation()?.ok_or_else(nothing_enforced)?;
+    let generation = kernel.generation().ok_or_else(nothing_enforced)?;
     let saved = kernel.active_texts()?.ok_or_else(nothing_enforced)?;
     let loaded = input::load_saved(&saved)?;
-    let counters = kernel.counters()?;
-    let mut lines = Places::of(loaded.policy()?).counters(&counters);
+    let policy = loaded.policy()?;
+    let counters = kernel.counters(policy.rule_count)?;
+    let mut lines = Places::of(policy).counters(&counters);
     if args.nonzero {
         lines.retain(|line| line.packets > 0);
     }

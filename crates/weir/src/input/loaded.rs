@@ -87,7 +87,7 @@ impl Loaded {
         self.parsed.iter().map(|(source, _)| self.name(*source)).collect()
     }
 
-    fn rule_files(&self) -> impl Iterator<Item = &File> {
+    pub(super) fn rule_files(&self) -> impl Iterator<Item = &File> {
         self.parsed.iter().filter_map(|(_, parsed)| match parsed {
             Parsed::Rules(file) => Some(file),
             Parsed::Sets(_) => None,
@@ -112,7 +112,7 @@ impl Loaded {
     }
 
     /// The nat tables as text, by family, where the files have one.
-    pub fn nat_tables(&self) -> Vec<(Family, String)> {
+    pub fn nat_tables(&self) -> anyhow::Result<Vec<(Family, String)>> {
         let mut out: Vec<(Family, String)> = Vec::new();
         for file in self.rule_files() {
             let only = nat_only(file);
@@ -120,12 +120,19 @@ impl Loaded {
                 continue;
             }
             let text = iptables::print(&only);
-            match out.iter_mut().find(|(family, _)| *family == file.family) {
-                Some((_, all)) => all.push_str(&text),
-                None => out.push((file.family, text)),
+            let blocks = only
+                .statements
+                .iter()
+                .filter(|statement| matches!(statement.kind, StatementKind::Table(_)))
+                .count();
+            if blocks > 1 || out.iter().any(|(family, _)| *family == file.family) {
+                // iptables-restore would load one after the other, and the last would be left.
+                let message = "two nat tables of one family can't both go to the kernel";
+                return Err(failure(Exit::Usage, message));
             }
+            out.push((file.family, text));
         }
-        out
+        Ok(out)
     }
 }
 

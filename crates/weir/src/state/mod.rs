@@ -155,6 +155,21 @@ impl Store {
         )
     }
 
+    /// Forgets everything but locks and the agent; the caller holds the lock.
+    pub fn clear_contents(&self) -> anyhow::Result<()> {
+        let entries = fs::read_dir(&self.root)
+            .or_exit(Exit::Kernel, format!("can't read {}", self.root.display()))?;
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with("policy-") {
+                let _ = fs::remove_dir_all(entry.path());
+            } else if name.starts_with("pending") || name.starts_with("nat-") {
+                self.forget(&name)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes the whole folder; the caller holds the lock. A lock that others wait for is told to
     /// them as a file without a name, and they start again.
     pub fn remove_all(&self) -> anyhow::Result<()> {

@@ -23,6 +23,8 @@ pub struct SavedSource {
 pub struct Saved {
     /// The texts, in order.
     pub sources: Vec<SavedSource>,
+    /// Language that the user named.
+    pub dialect: Option<String>,
     /// Whether rules that can't be honoured were left out.
     pub allow_unsupported: bool,
     /// Addresses of host names, as they were resolved.
@@ -38,6 +40,7 @@ pub struct Saved {
 struct Manifest {
     schema: u32,
     sources: Vec<String>,
+    dialect: Option<String>,
     allow_unsupported: bool,
     hosts: Vec<(String, Vec<std::net::IpAddr>)>,
     kernel_nat: bool,
@@ -69,6 +72,7 @@ impl Store {
         let manifest = Manifest {
             schema: 1,
             sources: saved.sources.iter().map(|s| s.name.clone()).collect(),
+            dialect: saved.dialect.clone(),
             allow_unsupported: saved.allow_unsupported,
             hosts: saved.hosts.clone(),
             kernel_nat: saved.kernel_nat,
@@ -99,6 +103,7 @@ impl Store {
         }
         Ok(Some(Saved {
             sources,
+            dialect: manifest.dialect,
             allow_unsupported: manifest.allow_unsupported,
             hosts: manifest.hosts,
             kernel_nat: manifest.kernel_nat,

@@ -29,6 +29,7 @@ fn saved(text: &str) -> Saved {
                 text: "*filter\nCOMMIT\n".to_owned(),
             },
         ],
+        dialect: Some("iptables".to_owned()),
         allow_unsupported: true,
         hosts: vec![(
             "gate.example".to_owned(),
