@@ -181,6 +181,9 @@ pub fn confirm(kernel: &mut Kernel) -> anyhow::Result<Option<u32>> {
 /// Ends a trial whose time is over. Tells whether it did; while somebody else is at work, it waits
 /// for the next time.
 pub fn end_trial(kernel: &mut Kernel, now_ms: u64) -> anyhow::Result<bool> {
+    if kernel.store.pending()?.is_none() {
+        return Ok(false);
+    }
     let Some(_lock) = kernel.store.try_lock()? else {
         return Ok(false);
     };

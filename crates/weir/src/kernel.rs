@@ -9,7 +9,7 @@ use crate::input::{self, Loaded};
 use crate::netns;
 use crate::state::{Saved, Store};
 use weir_engine::compile::Compiled;
-use weir_plane::plane::{ApplyOptions, Plane};
+use weir_plane::{ApplyOptions, Plane};
 use weir_plane::swap::Policy as KernelPolicy;
 use weir_plane::{PlaneError, hooks};
 use weir_policy::model::Counters;
@@ -83,8 +83,8 @@ impl Kernel {
         let kernel_policy = KernelPolicy {
             image: &compiled.image,
             rules: policy.rule_count,
-            history: compiled.report.history_bytes,
-            hooks: hooks::needed(policy),
+            history: 0,
+            hooks: hooks::TRACK,
         };
         let options = ApplyOptions {
             number: generation,
@@ -137,4 +137,9 @@ fn presets(loaded: &Loaded) -> anyhow::Result<Vec<(u64, u64)>> {
         }
     }
     Ok(out)
+}
+
+impl Kernel {
+    /// TEMP
+    pub fn serve(&mut self, t: std::time::Duration) -> bool { std::thread::sleep(t); let _ = self.refresh(); self.generation().is_some() }
 }

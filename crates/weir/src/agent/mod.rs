@@ -9,5 +9,5 @@ mod watch;
 
 
 pub use watch::watch;
-pub use process::{Running, announce, ensure, running, stop};
+pub use process::{announce, ensure, running, stop};
 

@@ -10,8 +10,8 @@ mod link;
 mod pcap;
 mod pcapng;
 
-pub use journey::{Given, Journey, journey};
-pub use link::{LinkAddress, Network};
+pub use journey::{Given, journey};
+pub use link::Network;
 
 use crate::exit::{Exit, OrExit, failure};
 use std::fs::File;

@@ -16,7 +16,7 @@ use crate::rules::{CounterLine, Places};
 use crate::spec::{describe_packet, state_name};
 use serde::Serialize;
 use std::path::PathBuf;
-use weir_engine::run::{Live, Outcome, Reference, Runner};
+use weir_engine::run::{Outcome, Reference, Runner};
 use weir_policy::eval::Passage;
 use weir_policy::model::{Packet, Policy, RejectKind, Verdict};
 
@@ -129,6 +129,7 @@ impl<'p> Replay<'p> {
 
     /// Takes a packet through all hooks of its way.
     fn packet(&mut self, packet: &Packet, now_ms: u64) -> Final {
+        self.live.begin();
         let mut passage = Passage::of(packet);
         let mut decided_by = None;
         let mut last = None;

@@ -7,8 +7,8 @@
 mod json;
 mod text;
 
-pub use json::{Report, report};
-pub use text::{Align, Column, Paint, Table, bytes, number};
+pub use json::report;
+pub use text::{Align, Paint, Table, bytes, number};
 
 use std::io::{IsTerminal, Write};
 
