@@ -9,6 +9,7 @@ pub mod families;
 pub mod hostile;
 pub mod ipset;
 pub mod iptables;
+pub mod model;
 pub mod nft;
 
 use std::fmt;

@@ -159,7 +159,7 @@ struct weir_control {
 	__u32 slot_hooks[2];	/* hooks that it needs: see plane::hooks */
 	__u32 locals_active;	/* slot of locals */
 	__u32 answering;	/* an answer process takes rejects */
-	__u32 reserved;
+	__u32 zero;		/* always 0, which the verifier does not know: see parse.h */
 	__u64 answer_cookie[4];	/* its sockets: what they send is RELATED */
 	__u64 clock_ms;		/* tests: the time; 0: the kernel's */
 	__u32 event_limit;	/* events a second (1024 ms) */
@@ -173,6 +173,7 @@ struct weir_control {
 	__u64 flow_statistics[16];	/* see flow.h */
 	__u8 pad_end[48];
 	struct weir_test test;
+	struct weir_settings loaded;	/* what the programs were loaded with */
 };
 
 /* Addresses with a routing type of their own, sorted, disjoint: who is LOCAL, who BROADCAST. */
@@ -221,6 +222,14 @@ struct weir_event {
 	__u8 mac[32];
 	struct weir_packet packet;
 	__u8 bytes[WEIR_EVENT_BYTES];
+};
+
+/* Places to copy headers to that the driver left outside the linear part of a packet. */
+#define WEIR_SCRATCH_COUNT 64	/* a power of two */
+#define WEIR_SCRATCH_BYTES 248
+struct weir_scratch {
+	__u64 taken;
+	__u8 bytes[WEIR_SCRATCH_BYTES];
 };
 
 /* Kinds of reject: 0 TCP RST, 0x100 | code ICMP type 3, 0x200 | code ICMPv6 type 1. */

@@ -41,6 +41,7 @@ struct net_device___local {
 	unsigned int mtu;
 } __relocated;
 struct sk_buff___local {
+	struct net_device___local *dev;
 	struct sock___local *sk;
 	unsigned int len;
 	unsigned int data_len;

@@ -45,6 +45,13 @@ FLAT_ARRAY(flows, 1, 0x10000 + WEIR_SLACK);
 FLAT_ARRAY(locals, 2, sizeof(struct weir_locals));
 FLAT_ARRAY(control, 1, sizeof(struct weir_control));
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WEIR_SCRATCH_COUNT);
+	__type(key, __u32);
+	__type(value, struct weir_scratch);
+} scratch SEC(".maps");
+
 /* Log records, for `weir log`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

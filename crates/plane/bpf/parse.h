@@ -15,13 +15,18 @@
 #include "options.h"
 
 #define WEIR_EXTENSIONS_MAX 8	/* IPv6 extension headers looked at */
-#define WEIR_COPY_BYTES 160	/* headers copied when they are not linear */
 
-/* Readable bytes of a packet: `have` at address `base`, of `wire` that the packet has. */
+/*
+ * Readable bytes of a packet: `have` at address `base`, of `wire` that the packet has. `zero` is 0
+ * read from a map: added to a constant it keeps the verifier from knowing the constant, and so
+ * from following every later test of the field once for each value that it may have.
+ */
 struct weir_bytes {
 	__u64 base;
 	__u32 have;
 	__u32 wire;
+	__u32 zero;
+	__u32 reserved;
 };
 
 #define IPV4_AT(a) ((const struct iphdr___local *)bpf_rdonly_cast( \
@@ -103,7 +108,7 @@ static __always_inline void parse_tcp(const struct weir_bytes *b,
 	p->tcp_flags = h->in6_u.u6_addr8[13];
 	p->window = bpf_ntohs(h->in6_u.u6_addr16[7]);
 	if (header < 20 || header > available) {
-		p->malformed = 1;
+		p->malformed = 1 + b->zero;
 		return;
 	}
 	p->tcp_options = header - 20;
@@ -120,16 +125,16 @@ static __always_inline void parse_transport(const struct weir_bytes *b, __u32 en
 	const struct in6_addr___local *h;
 	__u32 word;
 
-	p->transport = WEIR_TRANSPORT_NONE;
+	p->transport = WEIR_TRANSPORT_NONE + b->zero;
 	if (p->fragment == WEIR_FRAGMENT_LATER) {
 		if (p->proto == IPPROTO_TCP && p->fragment_offset == 1)
-			p->transport = WEIR_TRANSPORT_SHORT;
+			p->transport = WEIR_TRANSPORT_SHORT + b->zero;
 		return;
 	}
 	if (!needs)
 		return;
 	if (at + needs > readable) {
-		p->transport = WEIR_TRANSPORT_SHORT;
+		p->transport = WEIR_TRANSPORT_SHORT + b->zero;
 		return;
 	}
 	h = BYTES_AT(b->base + at);
@@ -137,28 +142,28 @@ static __always_inline void parse_transport(const struct weir_bytes *b, __u32 en
 	switch (p->proto) {
 	case IPPROTO_ICMP:
 	case IPPROTO_ICMPV6:
-		p->transport = WEIR_TRANSPORT_ICMP;
+		p->transport = WEIR_TRANSPORT_ICMP + b->zero;
 		p->src_port = word >> 16;
 		if (icmp_is_query(p->proto, word >> 24))
 			p->dst_port = bpf_ntohs(h->in6_u.u6_addr16[2]);
 		return;
 	case IPPROTO_AH:
 	case IPPROTO_ESP:
-		p->transport = WEIR_TRANSPORT_SPI;
+		p->transport = WEIR_TRANSPORT_SPI + b->zero;
 		p->sequence = p->proto == IPPROTO_AH ? bpf_ntohl(h->in6_u.u6_addr32[1]) : word;
 		return;
 	}
 	p->src_port = word >> 16;
 	p->dst_port = word;
 	if (p->proto == IPPROTO_TCP) {
-		p->transport = WEIR_TRANSPORT_TCP;
+		p->transport = WEIR_TRANSPORT_TCP + b->zero;
 		p->sequence = bpf_ntohl(h->in6_u.u6_addr32[1]);
 		if (!inner)
 			parse_tcp(b, h, end - at, p);
 	} else if (p->proto == IPPROTO_SCTP) {
-		p->transport = WEIR_TRANSPORT_SCTP;
+		p->transport = WEIR_TRANSPORT_SCTP + b->zero;
 	} else {
-		p->transport = WEIR_TRANSPORT_UDP;
+		p->transport = WEIR_TRANSPORT_UDP + b->zero;
 	}
 }
 
@@ -181,7 +186,7 @@ static __always_inline int parse_ipv4(const struct weir_bytes *b, __u32 start, b
 		total = b->wire - start;
 	if (header < 20 || total < header)
 		return -1;
-	p->family = 4;
+	p->family = 4 + b->zero;
 	p->length = total;
 	p->tos = h->tos;
 	p->ttl = h->ttl;
@@ -191,24 +196,34 @@ static __always_inline int parse_ipv4(const struct weir_bytes *b, __u32 start, b
 	p->transport_offset = start + header;
 	fragment = bpf_ntohs(h->frag_off);
 	p->fragment_offset = fragment & 0x1fff;
-	p->fragment = WEIR_FRAGMENT_WHOLE;
+	p->fragment = WEIR_FRAGMENT_WHOLE + b->zero;
 	if (p->fragment_offset)
-		p->fragment = WEIR_FRAGMENT_LATER;
+		p->fragment = WEIR_FRAGMENT_LATER + b->zero;
 	else if (fragment & 0x2000)
-		p->fragment = WEIR_FRAGMENT_FIRST;
+		p->fragment = WEIR_FRAGMENT_FIRST + b->zero;
 	parse_transport(b, start + total, inner, p);
 	return 0;
 }
 
-/*
- * Walk the extension headers. Returns whether the upper-layer protocol was reached; if not, the
- * chain is cut short or too long, and p->proto is where it stopped.
- */
-static __always_inline bool parse_extensions(const struct weir_bytes *b, __u32 end,
-					     struct weir_packet *p)
+static __always_inline bool is_extension(__u8 proto)
 {
-	__u32 readable = end < b->have ? end : b->have;
-	__u32 at = p->transport_offset;
+	return proto == IPPROTO_HOPOPTS || proto == IPPROTO_ROUTING || proto == IPPROTO_FRAGMENT ||
+	       proto == IPPROTO_AH || proto == IPPROTO_DSTOPTS;
+}
+
+/*
+ * Walk the extension headers. Returns 1 when the upper-layer protocol was reached; if not, the
+ * chain is cut short or too long, and p->proto is where it stopped. A function of its own because
+ * few packets need it.
+ */
+__noinline int weir_parse_extensions(const struct weir_bytes *b, struct weir_packet *p, __u32 end)
+{
+	__u32 readable, at;
+
+	if (!b || !p)
+		return 0;
+	readable = end < b->have ? end : b->have;
+	at = p->transport_offset;
 
 	for (int i = 0; i < WEIR_EXTENSIONS_MAX; i++) {
 		const struct in6_addr___local *h;
@@ -216,18 +231,17 @@ static __always_inline bool parse_extensions(const struct weir_bytes *b, __u32 e
 		__u32 size;
 
 		p->transport_offset = at;
-		if (next != IPPROTO_HOPOPTS && next != IPPROTO_ROUTING &&
-		    next != IPPROTO_FRAGMENT && next != IPPROTO_AH && next != IPPROTO_DSTOPTS)
-			return true;
+		if (!is_extension(next))
+			return 1;
 		if (at + 8 > readable)
-			return false;
+			return 0;
 		h = BYTES_AT(b->base + at);
 		size = (h->in6_u.u6_addr8[1] + 1) * 8;
 		p->proto = h->in6_u.u6_addr8[0];
 		if (next == IPPROTO_AH) {
 			size = (h->in6_u.u6_addr8[1] + 2) * 4;
 		} else if (next == IPPROTO_ROUTING && !p->has_routing) {
-			p->has_routing = 1;
+			p->has_routing = 1 + b->zero;
 			p->routing_type = h->in6_u.u6_addr8[2];
 			p->routing_left = h->in6_u.u6_addr8[3];
 		} else if (next == IPPROTO_FRAGMENT) {
@@ -236,17 +250,17 @@ static __always_inline bool parse_extensions(const struct weir_bytes *b, __u32 e
 			size = 8;
 			p->fragment_offset = word >> 3;
 			if (p->fragment_offset) {
-				p->fragment = WEIR_FRAGMENT_LATER;
+				p->fragment = WEIR_FRAGMENT_LATER + b->zero;
 				p->transport_offset = at + 8;
-				return true;
+				return 1;
 			}
 			if (word & 1)
-				p->fragment = WEIR_FRAGMENT_FIRST;
+				p->fragment = WEIR_FRAGMENT_FIRST + b->zero;
 		}
 		at += size;
 	}
 	p->transport_offset = at;
-	return false;
+	return 0;
 }
 
 /* 0, or -1 when there is no valid IPv6 header. */
@@ -265,7 +279,7 @@ static __always_inline int parse_ipv6(const struct weir_bytes *b, __u32 start, b
 		return -1;
 	total = bpf_ntohs(h->payload_len);
 	total = total ? total + 40 : b->wire - start;	/* 0: a jumbogram, or not cut up yet */
-	p->family = 6;
+	p->family = 6 + b->zero;
 	p->length = total;
 	p->tos = first >> 4;
 	p->ttl = h->hop_limit;
@@ -274,30 +288,41 @@ static __always_inline int parse_ipv6(const struct weir_bytes *b, __u32 start, b
 	p->src[1] = bpf_be64_to_cpu(*(const __u64 *)&h->saddr.in6_u.u6_addr32[2]);
 	p->dst[0] = bpf_be64_to_cpu(*(const __u64 *)&h->daddr.in6_u.u6_addr32[0]);
 	p->dst[1] = bpf_be64_to_cpu(*(const __u64 *)&h->daddr.in6_u.u6_addr32[2]);
-	p->fragment = WEIR_FRAGMENT_WHOLE;
+	p->fragment = WEIR_FRAGMENT_WHOLE + b->zero;
 	p->transport_offset = start + 40;
-	if (!parse_extensions(b, start + total, p)) {
-		p->transport = WEIR_TRANSPORT_SHORT;
+	if (is_extension(p->proto) && !weir_parse_extensions(b, p, start + total)) {
+		p->transport = WEIR_TRANSPORT_SHORT + b->zero;
 		return 0;
 	}
 	parse_transport(b, start + total, inner, p);
 	return 0;
 }
 
+/* Parse once more, from copied headers. A function of its own because few packets need it. */
+__noinline int weir_parse_again(const struct weir_bytes *b, struct weir_packet *p, __u32 version)
+{
+	if (!b || !p)
+		return -1;
+	__builtin_memset(p, 0, sizeof(*p));
+	return version == 4 ? parse_ipv4(b, 0, false, p) : parse_ipv6(b, 0, false, p);
+}
+
 /*
  * The packet that an ICMP error speaks of, in `inner`; offsets count from the start of the outer
  * packet. Of its transport header only the first 8 bytes are looked at. -1: none to be read.
  */
-static __always_inline int parse_embedded(const struct weir_bytes *b,
-					  const struct weir_packet *outer,
-					  struct weir_packet *inner)
+__noinline int weir_parse_embedded(const struct weir_bytes *b, const struct weir_packet *outer,
+				   struct weir_packet *inner)
 {
-	__u32 start = outer->transport_offset + 8;
+	__u32 start;
 
+	if (!b || !outer || !inner)
+		return -1;
+	__builtin_memset(inner, 0, sizeof(*inner));
+	start = outer->transport_offset + 8;
 	if (outer->transport != WEIR_TRANSPORT_ICMP ||
 	    !icmp_is_error(outer->proto, outer->src_port >> 8))
 		return -1;
-	__builtin_memset(inner, 0, sizeof(*inner));
 	inner->hook = outer->hook;
 	if (outer->proto == IPPROTO_ICMPV6)
 		return parse_ipv6(b, start, true, inner);

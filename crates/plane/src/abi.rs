@@ -96,8 +96,8 @@ pub struct Control {
     pub locals_active: u32,
     /// Whether an answer process takes rejects.
     pub answering: u32,
-    /// Unused.
-    pub reserved: u32,
+    /// Always 0.
+    pub zero: u32,
     /// Its sockets.
     pub answer_cookie: [u64; 4],
     /// Clock of test runs.
@@ -122,6 +122,8 @@ pub struct Control {
     pub pad_end: [u8; 48],
     /// Test runs.
     pub test: Test,
+    /// What the programs were loaded with.
+    pub loaded: Settings,
 }
 
 /// `struct weir_local`.
@@ -184,7 +186,7 @@ const _: () = {
     assert!(size_of::<Key>() == 88);
     assert!(size_of::<Settings>() == 48);
     assert!(size_of::<Test>() == 256);
-    assert!(size_of::<Control>() == 832);
+    assert!(size_of::<Control>() == 880);
     assert!(std::mem::offset_of!(Control, event_window) == 256);
     assert!(std::mem::offset_of!(Control, test) == 576);
     assert!(size_of::<Local>() == 40);

@@ -1,10 +1,38 @@
 //! Data planes that carry packets: eBPF programs on netfilter hooks.
 
 pub mod abi;
+mod attach;
 mod clock;
+mod counters;
 pub mod error;
 pub mod features;
+pub mod hooks;
 pub mod load;
+mod pin;
+mod plane;
+pub mod space;
+pub mod swap;
 mod sys;
+pub mod testrun;
 
 pub use error::{PlaneError, Result};
+pub use plane::{Applied, ApplyOptions, Plane, Status};
+pub use swap::Policy;
+
+/// For tests: whether kernel tests can run here. Says loudly when not; with `WEIR_REQUIRE_KERNEL=1`
+/// that is a failure.
+///
+/// # Panics
+/// When the kernel is required and missing.
+pub fn kernel_or_skip(test: &str) -> Option<()> {
+    match features::check() {
+        Ok(()) => Some(()),
+        Err(e) if std::env::var_os("WEIR_REQUIRE_KERNEL").is_some_and(|v| v == "1") => {
+            panic!("{test} needs the kernel: {e}")
+        }
+        Err(e) => {
+            eprintln!("SKIPPED {test}: {e}");
+            None
+        }
+    }
+}

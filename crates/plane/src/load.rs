@@ -20,7 +20,7 @@ use crate::sys::memory::Mapping;
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
 
 /// Names of the maps, as in `maps.h`; each is pinned under its name.
-pub const MAPS: [&str; 9] = [
+pub const MAPS: [&str; 10] = [
     "images",
     "counters",
     "histories",
@@ -30,7 +30,13 @@ pub const MAPS: [&str; 9] = [
     "events",
     "rejects",
     "handoff",
+    "scratch",
 ];
+/// Whether user space maps the memory of a map.
+pub fn is_mapped(name: &str) -> bool {
+    !matches!(name, "events" | "rejects" | "handoff" | "scratch")
+}
+
 /// Names of the programs, as in the `.bpf.c` files.
 pub const PROGRAMS: [&str; 2] = ["weir_judge", "weir_early"];
 
@@ -73,6 +79,16 @@ impl Capacity {
             history: round(history, "history")?,
             flows: flows.next_power_of_two().max(1 << 16),
         })
+    }
+
+    /// Room for what either has room for; the flow table of `other`, because it is used again.
+    pub fn at_least(self, other: Capacity) -> Capacity {
+        Capacity {
+            image: self.image.max(other.image),
+            rules: self.rules.max(other.rules),
+            history: self.history.max(other.history),
+            flows: other.flows,
+        }
     }
 
     /// Whether a policy of these sizes fits.
@@ -217,12 +233,11 @@ fn random_seed() -> [u64; 2] {
     })
 }
 
-/// Load the programs with maps of these sizes. `flows`: a flow table (and its seed) to go on with.
-pub fn load(
-    capacity: Capacity,
-    testing: bool,
-    reuse: Option<(BorrowedFd<'_>, [u64; 2])>,
-) -> Result<Instance> {
+/// Maps that a larger instance goes on using: flows, and what other processes hold open.
+const LASTING: [&str; 5] = ["flows", "locals", "events", "rejects", "handoff"];
+
+/// Load the programs with maps of these sizes; `old`: the instance whose lasting maps are used on.
+pub fn load(capacity: Capacity, testing: bool, old: Option<&Instance>) -> Result<Instance> {
     let settings = Settings {
         image_mask: capacity.image - 1,
         rule_capacity: capacity.rules,
@@ -231,7 +246,7 @@ pub fn load(
         flow_mask: capacity.flows - 1,
         testing: u32::from(testing),
         jiffy_multiplier: clock::jiffy_multiplier()?,
-        hash_seed: reuse.map_or_else(random_seed, |(_, seed)| seed),
+        hash_seed: old.map_or_else(random_seed, |old| old.settings.hash_seed),
     };
     LOG.lock().map(|mut l| l.clear()).ok();
     libbpf_rs::set_print(Some((PrintLevel::Info, remember)));
@@ -251,14 +266,17 @@ pub fn load(
             map.set_initial_value(settings.as_bytes())
                 .map_err(|e| load_error(&e.to_string()))?;
         }
-        if let (true, Some((fd, _))) = (map.name() == "flows", reuse) {
-            map.reuse_fd(fd).map_err(|e| load_error(&e.to_string()))?;
+        let name = map.name().to_string_lossy().into_owned();
+        if let (true, Some(old)) = (LASTING.contains(&name.as_str()), old) {
+            map.reuse_fd(old.map(&name).fd.as_fd())
+                .map_err(|e| load_error(&e.to_string()))?;
         }
     }
     let object = open.load().map_err(|e| load_error(&e.to_string()))?;
     let instance = take(&object, settings)?;
     let control = instance.control();
     control.store32(std::mem::offset_of!(Control, event_limit), 10_000);
+    control.write(std::mem::offset_of!(Control, loaded), settings.as_bytes());
     control.store32(std::mem::offset_of!(Control, abi), abi::VERSION);
     Ok(instance)
 }
@@ -275,7 +293,7 @@ fn take(object: &Object, settings: Settings) -> Result<Instance> {
             .maps()
             .find(|m| m.name() == name)
             .ok_or_else(|| load_error(&format!("the object has no map {name}")))?;
-        let array = map.map_type() == libbpf_rs::MapType::Array;
+        let array = is_mapped(name);
         maps.push(Map::adopt(duplicate(map.as_fd())?, array).map_err(system("mapping a map"))?);
     }
     let mut programs = Vec::with_capacity(PROGRAMS.len());

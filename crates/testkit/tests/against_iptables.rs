@@ -220,6 +220,32 @@ fn with_one_rule_changed(case: &Case) -> Option<Case> {
 }
 
 #[test]
+fn tap_changes_nothing() {
+    if !kernel_is_ours("tap_changes_nothing") {
+        return;
+    }
+    let _guard = lock();
+    let (mut found, mut seen) = (Vec::new(), 0);
+    for case in &cases() {
+        let plain = engine::run(case, &Engine::Iptables, None, Reading::AtEnd).expect("run");
+        let observed = engine::observe(case).expect("run with a tap");
+        seen += observed.sightings.len();
+        found.extend(report::differences(
+            case,
+            &plain,
+            &observed.run,
+            ("plain", "tapped"),
+        ));
+    }
+    println!("{seen} packets seen at hooks");
+    assert!(
+        found.is_empty(),
+        "the tap changes what it watches:\n{}",
+        found.join("\n")
+    );
+}
+
+#[test]
 fn weir_agrees_with_iptables() {
     if !kernel_is_ours("weir_agrees_with_iptables") {
         return;

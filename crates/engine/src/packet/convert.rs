@@ -177,6 +177,9 @@ fn put_transport(key: &mut Key, from: &Transport) {
             key.tcp_options = options.len() as u8;
             key.payload = *payload;
             key.malformed = u8::from(*malformed);
+            if !malformed {
+                super::parse::put_tcp_options(key, options);
+            }
             transport::TCP
         }
         Transport::Udp { .. } => transport::UDP,

@@ -117,6 +117,17 @@ fn parse_tcp(b: &Bytes, at: u32, available: u32, p: &mut Key) {
     }
     p.tcp_options = (header - 20) as u8;
     p.payload = available - header;
+    let start = (at + 20) as usize;
+    let whole = b.data.get(start..start + usize::from(p.tcp_options));
+    put_tcp_options(p, whole.unwrap_or_default());
+}
+
+/// What tracking asks of the options; `bytes` is empty when they are not all there.
+pub fn put_tcp_options(p: &mut Key, bytes: &[u8]) {
+    let options = weir_policy::eval::track::tcp::options(bytes, p.acknowledgement);
+    p.sack = options.sack;
+    p.tcp_scale = options.scale.map_or(0, |scale| scale + 1);
+    p.tcp_sack_permitted = u8::from(options.sack_permitted);
 }
 
 /// The transport header at `p.transport_offset`. `end`: of the packet by its network header.

@@ -5,11 +5,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
 use super::case::{Case, Family};
 use super::counters::{self, Counters};
+use super::tap::{Sighting, Tap};
 use crate::netns::{Lab, Node};
 use crate::traffic::play::{self, Record};
 use crate::traffic::wire::Wire;
@@ -74,6 +76,42 @@ pub fn run(case: &Case, engine: &Engine, expected: Option<&Run>, reading: Readin
         records,
         counters,
         after_steps,
+    })
+}
+
+/// What the kernel showed under iptables: the run, and every packet at every hook with the step
+/// it belongs to and the time since the rules were loaded.
+pub struct Observed {
+    /// Packets and counters, as from [`run`].
+    pub run: Run,
+    /// Step index, milliseconds, packet.
+    pub sightings: Vec<(usize, u64, Sighting)>,
+}
+
+/// Runs a case through iptables with a tap on every hook.
+pub fn observe(case: &Case) -> Result<Observed> {
+    let lab = Lab::create().context("build the laboratory")?;
+    let mut wire = Wire::open(&lab)?;
+    load(&lab, case, &Engine::Iptables)?;
+    let mut tap = Tap::open(&lab)?;
+    let (start, mut sightings, mut after_steps) = (Instant::now(), Vec::new(), Vec::new());
+    let records = play::play(&mut wire, &case.steps, None, |step| {
+        let now_ms = start.elapsed().as_millis() as u64;
+        sightings.extend(tap.take()?.into_iter().map(|seen| (step, now_ms, seen)));
+        after_steps.push(read_counters(&lab, case, &Engine::Iptables)?);
+        Ok(())
+    })?;
+    let now_ms = start.elapsed().as_millis() as u64;
+    let last = case.steps.len();
+    sightings.extend(tap.take()?.into_iter().map(|seen| (last, now_ms, seen)));
+    let counters = read_counters(&lab, case, &Engine::Iptables)?;
+    Ok(Observed {
+        run: Run {
+            records,
+            counters,
+            after_steps,
+        },
+        sightings,
     })
 }
 

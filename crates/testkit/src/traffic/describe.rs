@@ -39,6 +39,12 @@ pub fn frame(bytes: &[u8], detail: Detail) -> Option<String> {
     ))
 }
 
+/// The text of a packet that starts with its network header.
+#[must_use]
+pub fn network(bytes: &[u8]) -> String {
+    packet(bytes, Detail::Crafted, Quoted::No)
+}
+
 /// Whether the packet is quoted by an ICMP error, so cut short and its checksums worthless.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quoted {
@@ -244,7 +250,12 @@ impl Body<'_> {
                 packet(self.bytes.get(8..)?, detail, Quoted::Yes)
             )
         } else {
-            text + &format!(" {}", digest(self.bytes.get(8..)?))
+            // A time stamp reply carries the time of day.
+            let rest = self.bytes.get(8..)?;
+            match (self.protocol, kind) {
+                (ICMP, 14) => text + &format!(" {} bytes", rest.len()),
+                _ => text + &format!(" {}", digest(rest)),
+            }
         })
     }
 }

@@ -427,7 +427,7 @@ fn tos(text: &str, name_mask: u8) -> Result<Value, Fault> {
 
 fn set_tos(text: &str, form: MarkForm) -> Result<Value, Fault> {
     if matches!(form, MarkForm::Xor | MarkForm::Set) {
-        return tos(text, 0xff);
+        return tos(text, 0x3f);
     }
     let bits = bounded(text, 0, 255)? as u32;
     Ok(match form {

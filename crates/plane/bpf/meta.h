@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a packet's bytes do not say: interfaces, link header, owner of the sending socket. Read
+ * from kernel structures only where a rule or a record asks for them.
+ *
+ * Everything here takes `struct weir_seen`, whose pointers are plain numbers, so that functions
+ * verified on their own can use it.
+ */
+#ifndef WEIR_META_H
+#define WEIR_META_H
+
+#include "maps.h"
+#include "parse.h"
+
+/* Where a packet was met, as numbers. */
+struct weir_seen {
+	__u64 skb;
+	__u64 in;		/* struct net_device, or 0 */
+	__u64 out;
+	struct weir_bytes bytes;
+};
+
+/*
+ * Copy headers that the driver left outside the linear part to where they can be read. The place
+ * is taken until meta_release: netfilter programs can be interrupted by others on the same CPU, so
+ * per-CPU memory would not do. 0 when there was no place or nothing to copy.
+ */
+static __noinline struct weir_scratch *meta_copy(struct sk_buff___local *skb,
+						 struct weir_bytes *bytes)
+{
+	__u32 first = bpf_get_smp_processor_id() * 2, length = skb->len;
+	struct bpf_dynptr whole;
+
+	if (length > WEIR_SCRATCH_BYTES)
+		length = WEIR_SCRATCH_BYTES;
+	for (__u32 i = 0; i < 4; i++) {
+		__u32 index = (first + i) & (WEIR_SCRATCH_COUNT - 1);
+		struct weir_scratch *s = bpf_map_lookup_elem(&scratch, &index);
+
+		if (!s || __sync_lock_test_and_set(&s->taken, 1))
+			continue;
+		if (length && !bpf_dynptr_from_skb(skb, 0, &whole) &&
+		    !bpf_dynptr_read(s->bytes, length, &whole, 0, 0)) {
+			bytes->base = (__u64)s->bytes;
+			bytes->have = length;
+			return s;
+		}
+		s->taken = 0;
+		return NULL;
+	}
+	return NULL;
+}
+
+#define SKB_AT(a) ((struct sk_buff___local *)bpf_rdonly_cast( \
+	(const void *)(a), bpf_core_type_id_kernel(struct sk_buff___local)))
+#define DEVICE_AT(a) ((struct net_device___local *)bpf_rdonly_cast( \
+	(const void *)(a), bpf_core_type_id_kernel(struct net_device___local)))
+
+#define SOCKET_AT(a) ((struct sock___local *)bpf_rdonly_cast( \
+	(const void *)(a), bpf_core_type_id_kernel(struct sock___local)))
+
+#define ARPHRD_ETHER 1
+#define NO_MAC_HEADER 0xffff
+#define TCP_TIME_WAIT 6
+#define TCP_NEW_SYN_RECV 12
+
+/* The 16 bytes of an interface's name, zero-padded; zeros for no interface. */
+static __always_inline void meta_name(const struct weir_seen *seen, bool out, __u64 name[2])
+{
+	__u64 address = out ? seen->out : seen->in;
+
+	name[0] = 0;
+	name[1] = 0;
+	if (weir_testing) {
+		struct weir_control *c = weir_get_control();
+
+		if (c) {
+			const __u64 *from = (const __u64 *)(out ? c->test.out_name : c->test.in_name);
+
+			name[0] = from[0];
+			name[1] = from[1];
+		}
+		return;
+	}
+	if (address) {
+		const __u64 *from = (const __u64 *)&DEVICE_AT(address)->name[0];
+
+		name[0] = from[0];
+		name[1] = from[1];
+		/* The kernel ends names with one zero byte; behind it there may be old text. */
+	}
+}
+
+/* Bytes of link header before the network header; 0 when there is none. */
+static __always_inline __u32 meta_link(const struct sk_buff___local *skb)
+{
+	__u64 network = (__u64)skb->data, head = (__u64)skb->head;
+	__u32 link = skb->mac_header;
+
+	/* The difference of two pointers is a number to the verifier; their sum would not be. */
+	asm volatile("%0 -= %1" : "+r"(network) : "r"(head));
+	if (link == NO_MAC_HEADER || link >= network)
+		return 0;
+	return network - link;
+}
+
+/* Source Ethernet address as a 48-bit number, or all ones when there is none. */
+static __always_inline __u64 meta_mac(const struct weir_seen *seen)
+{
+	const struct sk_buff___local *skb;
+	const struct in6_addr___local *h;
+	__u32 length;
+
+	if (weir_testing) {
+		struct weir_control *c = weir_get_control();
+
+		return c ? c->test.mac : ~0ULL;
+	}
+	skb = SKB_AT(seen->skb);
+	length = meta_link(skb);
+	if (length < 14 || !skb->dev || skb->dev->type != ARPHRD_ETHER)
+		return ~0ULL;
+	h = BYTES_AT(seen->bytes.base - length);
+	return (__u64)bpf_ntohs(h->in6_u.u6_addr16[3]) << 32 |
+	       (__u64)bpf_ntohs(h->in6_u.u6_addr16[4]) << 16 | bpf_ntohs(h->in6_u.u6_addr16[5]);
+}
+
+/* The full socket that sends the packet, or NULL. */
+static __always_inline struct sock___local *meta_socket(const struct sk_buff___local *skb)
+{
+	struct sock___local *sk = skb->sk;
+
+	if (!sk)
+		return NULL;
+	if (sk->__sk_common.skc_state == TCP_TIME_WAIT)
+		return NULL;
+	if (sk->__sk_common.skc_state == TCP_NEW_SYN_RECV)
+		return SOCKET_AT(sk->__sk_common.skc_listener);
+	return sk;
+}
+
+/* Whether a socket with an owner sends the packet, and who that is. */
+static __always_inline bool meta_owner(const struct weir_seen *seen, __u32 *uid, __u32 *gid)
+{
+	struct sock___local *sk;
+	struct file___local *file;
+
+	*uid = *gid = 0;
+	if (weir_testing) {
+		struct weir_control *c = weir_get_control();
+
+		if (!c)
+			return false;
+		*uid = c->test.uid;
+		*gid = c->test.gid;
+		return c->test.has_owner;
+	}
+	sk = meta_socket(SKB_AT(seen->skb));
+	if (!sk || !sk->sk_socket)
+		return false;
+	file = sk->sk_socket->file;
+	if (!file)
+		return false;
+	*uid = file->f_cred->fsuid.val;
+	*gid = file->f_cred->fsgid.val;
+	return true;
+}
+
+static __always_inline __u8 meta_packet_type(const struct sk_buff___local *skb)
+{
+	return *(const __u8 *)&skb->__pkt_type_offset & 7;
+}
+
+/* Whether the answer process sends the packet. */
+static __always_inline bool meta_is_answer(const struct sk_buff___local *skb,
+					   const struct weir_control *c)
+{
+	struct sock___local *sk = skb->sk;
+	__u64 cookie;
+
+	if (!sk || !c->answering)
+		return false;
+	cookie = sk->__sk_common.skc_cookie.counter;
+	return cookie && (cookie == c->answer_cookie[0] || cookie == c->answer_cookie[1] ||
+			  cookie == c->answer_cookie[2] || cookie == c->answer_cookie[3]);
+}
+
+#endif

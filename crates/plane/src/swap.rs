@@ -1,0 +1,133 @@
+//! Putting a policy in force: write the spare slot, then one store that packets see or do not see.
+//!
+//! A packet reads `control.active` once, so it is judged by the old policy or by the new one as a
+//! whole. Before a slot is written again, a grace period lets every program end that still reads
+//! it. A process killed anywhere leaves the active slot as it was.
+
+use std::mem::offset_of;
+
+use crate::abi::Control;
+use crate::error::{PlaneError, Result, system};
+use crate::load::Instance;
+use crate::sys::memory::grace_period;
+
+/// A compiled policy, as the maps take it.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy<'a> {
+    /// The image (`weir_engine::image`).
+    pub image: &'a [u8],
+    /// Number of rules: counters are `0..rules`.
+    pub rules: u32,
+    /// Bytes of history that its rules need.
+    pub history: usize,
+    /// Hooks that it needs, bits of [`crate::hooks`].
+    pub hooks: u32,
+}
+
+/// The slot that packets use.
+pub fn active(instance: &Instance) -> u32 {
+    instance.control().load32(offset_of!(Control, active)) & 1
+}
+
+/// Number of the policy in a slot; 0: none.
+pub fn generation(instance: &Instance, slot: u32) -> u32 {
+    instance
+        .control()
+        .load32(offset_of!(Control, slot_generation) + slot as usize * 4)
+}
+
+/// Hooks that the policy in a slot needs.
+pub fn hooks(instance: &Instance, slot: u32) -> u32 {
+    instance
+        .control()
+        .load32(offset_of!(Control, slot_hooks) + slot as usize * 4)
+}
+
+/// Write a policy into the slot that packets do not use. Returns the slot.
+pub fn write_spare(instance: &Instance, policy: &Policy<'_>, number: u32) -> Result<u32> {
+    let capacity = instance.capacity();
+    let too_large = |what, needed: usize, limit: u32| {
+        Err(PlaneError::Budget {
+            what,
+            needed: needed as u64,
+            limit: u64::from(limit),
+        })
+    };
+    if policy.image.len() > capacity.image as usize {
+        return too_large("image", policy.image.len(), capacity.image);
+    }
+    if policy.rules > capacity.rules {
+        return too_large("counters", policy.rules as usize * 16, capacity.rules * 16);
+    }
+    if policy.history > capacity.history as usize {
+        return too_large("history", policy.history, capacity.history);
+    }
+    let spare = 1 - active(instance);
+    let slot = spare as usize;
+    let control = instance.control();
+    // From here on the slot holds no policy that one could return to.
+    control.store32(offset_of!(Control, slot_generation) + slot * 4, 0);
+    grace_period().map_err(system("waiting for running programs to end"))?;
+    let images = instance.map("images");
+    images.memory().write(slot * images.entry, policy.image);
+    for name in ["counters", "histories"] {
+        let map = instance.map(name);
+        map.memory().zero(slot * map.entry, map.entry);
+    }
+    control.store32(offset_of!(Control, slot_hooks) + slot * 4, policy.hooks);
+    control.store32(offset_of!(Control, slot_generation) + slot * 4, number);
+    Ok(spare)
+}
+
+/// Let packets use the other slot.
+pub fn flip(instance: &Instance) {
+    let next = 1 - active(instance);
+    instance
+        .control()
+        .store32(offset_of!(Control, active), next);
+}
+
+/// Copy the settings that belong to the namespace, not to the policy, into a new instance.
+pub fn carry_over(old: &Instance, new: &Instance) {
+    let copy = |offset: usize, length: usize| {
+        let mut bytes = vec![0; length];
+        old.control().read(offset, &mut bytes);
+        new.control().write(offset, &bytes);
+    };
+    copy(offset_of!(Control, locals_active), 4);
+    copy(offset_of!(Control, answering), 4);
+    copy(offset_of!(Control, answer_cookie), 32);
+    copy(offset_of!(Control, settings), 128);
+    copy(offset_of!(Control, event_limit), 4);
+    copy(offset_of!(Control, reasons), 128);
+    copy(offset_of!(Control, flow_statistics), 128);
+}
+
+/// Copy the policy in force in `old` into the empty spare slot of `new`, so that one can return to
+/// it. Does nothing when that slot holds one already, or there is none.
+pub fn keep_previous(old: &Instance, new: &Instance) -> Result<()> {
+    let (from, to) = (active(old), 1 - active(new));
+    let number = generation(old, from);
+    let room = new
+        .capacity()
+        .holds(old.capacity().image as usize, old.capacity().rules, 0);
+    if number == 0 || generation(new, to) != 0 || !room {
+        return Ok(());
+    }
+    let images = (old.map("images"), new.map("images"));
+    let mut image = vec![0; old.capacity().image as usize];
+    images
+        .0
+        .memory()
+        .read(from as usize * images.0.entry, &mut image);
+    let policy = Policy {
+        image: &image,
+        rules: 0,
+        history: 0,
+        hooks: hooks(old, from),
+    };
+    write_spare(new, &policy, number)?;
+    let rules = old.capacity().rules;
+    crate::counters::preset(new, to, &crate::counters::read(old, from, rules));
+    Ok(())
+}

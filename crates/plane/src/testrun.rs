@@ -1,0 +1,221 @@
+//! Judge packets without a network: `BPF_PROG_TEST_RUN` of the real programs, loaded once more
+//! with `testing` set, so that interfaces, owner, state and clock come from the test.
+//!
+//! One packet costs one system call (1 to 3 microseconds), so equality tests can try millions.
+
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd};
+
+use weir_engine::packet::{Arrival, convert};
+use weir_policy::model::{Family, Hook};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use crate::abi::{Control, Key, Test};
+use crate::error::{Result, system};
+use crate::load::{Capacity, Instance, load};
+use crate::swap::{self, Policy};
+use crate::sys::bpf::{RunResult, test_run};
+
+/// Programs loaded for test runs.
+#[derive(Debug)]
+pub struct TestRun {
+    instance: Instance,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// `enum weir_verdict`: 1 accept, 2 drop, 3 reject; 0 when the programs did not get that far.
+    pub verdict: u32,
+    /// What netfilter was told.
+    pub accepted: bool,
+    /// The rule that decided.
+    pub deciding: Option<u32>,
+    /// Packet mark at the end.
+    pub mark: u32,
+    /// The packet as it was parsed and tracked.
+    pub key: Key,
+}
+
+/// Which program, in the order in which packets meet them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// raw, and mangle of PREROUTING, OUTPUT and POSTROUTING.
+    Early,
+    /// mangle and filter of INPUT, FORWARD and OUTPUT.
+    Judge,
+}
+
+const TEST: usize = offset_of!(Control, test);
+
+impl TestRun {
+    /// Load the programs with maps of these sizes.
+    pub fn new(capacity: Capacity) -> Result<TestRun> {
+        crate::features::check()?;
+        Ok(TestRun {
+            instance: load(capacity, true, None)?,
+        })
+    }
+
+    /// The loaded programs.
+    pub fn instance(&self) -> &Instance {
+        &self.instance
+    }
+
+    /// Put a policy in force: counters and histories start at zero.
+    pub fn install(&self, policy: &Policy<'_>) -> Result<()> {
+        swap::write_spare(&self.instance, policy, 1)?;
+        swap::flip(&self.instance);
+        Ok(())
+    }
+
+    /// Let the packet clock stand at `milliseconds` (0: the kernel's clock).
+    pub fn set_clock(&self, milliseconds: u64) {
+        self.instance
+            .control()
+            .store64(offset_of!(Control, clock_ms), milliseconds);
+    }
+
+    fn set_test(&self, test: &Test) {
+        let given = offset_of!(Test, packet);
+        self.instance
+            .control()
+            .write(TEST, &test.as_bytes()[..given]);
+    }
+
+    fn result(&self) -> Test {
+        let mut test = Test::new_zeroed();
+        self.instance.control().read(TEST, test.as_mut_bytes());
+        test
+    }
+
+    /// Run a program over the packet's bytes (from the network header on).
+    fn execute(
+        &self,
+        stage: Stage,
+        hook: Hook,
+        family: Family,
+        packet: &[u8],
+        repeat: u32,
+    ) -> Result<RunResult> {
+        let name = match stage {
+            Stage::Early => "weir_early",
+            Stage::Judge => "weir_judge",
+        };
+        // struct nf_hook_state: hook, family, and pointers that must be null.
+        let mut state = [0u8; 48];
+        state[0] = convert::hook_number(hook);
+        state[1] = if family == Family::V4 { 2 } else { 10 };
+        let mut data = [0u8; 4096];
+        // Outside OUTPUT the kernel wants an Ethernet header, and takes it off again.
+        let link = if hook == Hook::Output { 0 } else { 14 };
+        if link != 0 {
+            let kind: u16 = if family == Family::V4 { 0x0800 } else { 0x86dd };
+            data[12..14].copy_from_slice(&kind.to_be_bytes());
+        }
+        let length = packet.len().min(Self::LIMIT);
+        data[link..link + length].copy_from_slice(&packet[..length]);
+        test_run(
+            self.instance.program(name),
+            &data[..link + length],
+            &state,
+            repeat,
+        )
+        .map_err(system("running a program over a test packet"))
+    }
+
+    /// Bytes of a packet that a test run takes; more is cut off.
+    pub const LIMIT: usize = 3400;
+
+    /// Judge one packet. `state`: a bit of `model::CtState` to take instead of the flow table's
+    /// answer, or 0.
+    pub fn judge(
+        &self,
+        stage: Stage,
+        family: Family,
+        packet: &[u8],
+        arrival: &Arrival,
+        state: u8,
+    ) -> Result<Outcome> {
+        self.set_test(&test_of(arrival, state));
+        let run = self.execute(stage, arrival.hook, family, packet, 1)?;
+        let test = self.result();
+        Ok(Outcome {
+            verdict: test.verdict,
+            accepted: run.value == 1,
+            deciding: (test.deciding != u32::MAX).then_some(test.deciding),
+            mark: test.result_mark,
+            key: test.packet,
+        })
+    }
+
+    /// Only parse: the packet, and the one inside an ICMP error.
+    pub fn parse(&self, family: Family, packet: &[u8]) -> Result<(Option<Key>, Option<Key>)> {
+        let mut test = test_of(&Arrival::at(Hook::Output), 0);
+        (test.parse_only, test.packet_type) = (1, 0);
+        self.set_test(&test);
+        self.execute(Stage::Judge, Hook::Output, family, packet, 1)?;
+        let test = self.result();
+        if test.parse_result != 0 {
+            return Ok((None, None));
+        }
+        Ok((
+            Some(test.packet),
+            (test.inner_result == 0).then_some(test.inner),
+        ))
+    }
+
+    /// Nanoseconds of one judgement, averaged over `repeat` runs.
+    pub fn time(
+        &self,
+        stage: Stage,
+        family: Family,
+        packet: &[u8],
+        arrival: &Arrival,
+        state: u8,
+        repeat: u32,
+    ) -> Result<u32> {
+        self.set_test(&test_of(arrival, state));
+        Ok(self
+            .execute(stage, arrival.hook, family, packet, repeat)?
+            .nanoseconds)
+    }
+
+    /// Packets and bytes of the first `rules` rules of the policy in force.
+    pub fn counters(&self, rules: u32) -> Vec<(u64, u64)> {
+        crate::counters::read(&self.instance, swap::active(&self.instance), rules)
+    }
+
+    /// Descriptor of a map, for tests that look into it.
+    pub fn map_descriptor(&self, name: &str) -> i32 {
+        self.instance.map(name).fd.as_fd().as_raw_fd()
+    }
+
+    /// The control block as it is.
+    pub fn control(&self) -> Control {
+        let mut bytes = vec![0u8; size_of::<Control>()];
+        self.instance.control().read(0, &mut bytes);
+        Control::read_from_bytes(&bytes).expect("the size is right")
+    }
+}
+
+fn test_of(arrival: &Arrival, state: u8) -> Test {
+    let mut test = Test::new_zeroed();
+    let put = |to: &mut [u8; 16], name: &str| {
+        let length = name.len().min(15);
+        to[..length].copy_from_slice(&name.as_bytes()[..length]);
+    };
+    put(&mut test.in_name, &arrival.in_iface);
+    put(&mut test.out_name, &arrival.out_iface);
+    test.mac = arrival.mac.map_or(u64::MAX, |m| {
+        m.iter()
+            .fold(0, |value, byte| value << 8 | u64::from(*byte))
+    });
+    test.mark = arrival.mark;
+    if let Some((uid, gid)) = arrival.owner {
+        (test.has_owner, test.uid, test.gid) = (1, uid, gid);
+    }
+    test.packet_type = convert::packet_type_number(arrival.packet_type);
+    test.state = state;
+    test
+}
