@@ -110,7 +110,10 @@ pub fn apply(
         kernel.store.clear_pending()?;
     }
     agent::ensure(&kernel.store)?;
-    let keep: Vec<u32> = [Some(next), fallback, previous].into_iter().flatten().collect();
+    let keep: Vec<u32> = [Some(next), fallback, previous]
+        .into_iter()
+        .flatten()
+        .collect();
     kernel.store.prune(&keep)?;
     Ok(Done {
         generation: next,
@@ -133,7 +136,9 @@ fn exchange_nat(
             kernel.store.keep(original, present.text.as_bytes())?;
         }
         if on_trial {
-            kernel.store.keep(nat_previous(table.family), present.text.as_bytes())?;
+            kernel
+                .store
+                .keep(nat_previous(table.family), present.text.as_bytes())?;
         }
         if let Err(error) = table.load() {
             for earlier in &before {

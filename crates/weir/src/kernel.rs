@@ -9,8 +9,8 @@ use crate::input::{self, Loaded};
 use crate::netns;
 use crate::state::{Saved, Store};
 use weir_engine::compile::Compiled;
-use weir_plane::{ApplyOptions, Plane};
 use weir_plane::swap::Policy as KernelPolicy;
+use weir_plane::{ApplyOptions, Plane};
 use weir_plane::{PlaneError, hooks};
 use weir_policy::model::Counters;
 
@@ -91,19 +91,28 @@ impl Kernel {
             presets: &presets,
             flows: 0,
         };
-        self.plane.apply(&kernel_policy, options).map_err(plane_error)?;
+        self.plane
+            .apply(&kernel_policy, options)
+            .map_err(plane_error)?;
         Ok(())
     }
 
     /// Returns to an earlier generation: to its image where the kernel still has it, else by way of
     /// its texts.
     pub fn return_to(&mut self, generation: u32) -> anyhow::Result<()> {
-        if self.plane.status().is_ok_and(|status| status.previous == Some(generation)) {
+        if self
+            .plane
+            .status()
+            .is_ok_and(|status| status.previous == Some(generation))
+        {
             self.plane.flip_back().map_err(plane_error)?;
             return Ok(());
         }
         let saved = self.store.load(generation)?.ok_or_else(|| {
-            failure(Exit::Kernel, format!("the texts of policy {generation} are gone"))
+            failure(
+                Exit::Kernel,
+                format!("the texts of policy {generation} are gone"),
+            )
         })?;
         let loaded = input::load_saved(&saved)?;
         let compiled = loaded.compile()?;
@@ -141,5 +150,9 @@ fn presets(loaded: &Loaded) -> anyhow::Result<Vec<(u64, u64)>> {
 
 impl Kernel {
     /// TEMP
-    pub fn serve(&mut self, t: std::time::Duration) -> bool { std::thread::sleep(t); let _ = self.refresh(); self.generation().is_some() }
+    pub fn serve(&mut self, t: std::time::Duration) -> bool {
+        std::thread::sleep(t);
+        let _ = self.refresh();
+        self.generation().is_some()
+    }
 }

@@ -7,7 +7,5 @@
 mod process;
 mod watch;
 
-
-pub use watch::watch;
 pub use process::{announce, ensure, running, stop};
-
+pub use watch::watch;

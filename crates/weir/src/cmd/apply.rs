@@ -83,7 +83,11 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         eprintln!("weir: warning: {warning}");
     }
     let nat_rules: usize = loaded.nat_rules().iter().map(|(_, rules)| rules).sum();
-    let handed_over = if args.nat == Nat::Kernel { nat_rules } else { 0 };
+    let handed_over = if args.nat == Nat::Kernel {
+        nat_rules
+    } else {
+        0
+    };
     let mut answer = Answer {
         applied: false,
         generation: None,
@@ -187,7 +191,9 @@ fn text(args: &Args, loaded: &Loaded, answer: &Answer, out: &mut Output) -> anyh
     if answer.applied {
         let done = out.paint(Paint::Good, "applied");
         let time = answer.milliseconds;
-        out.line(format!("{done}{place}: {rules} rules, {size}, in {time} ms"))?;
+        out.line(format!(
+            "{done}{place}: {rules} rules, {size}, in {time} ms"
+        ))?;
     } else {
         out.line(format!("not applied (dry run): {rules} rules, {size}"))?;
     }

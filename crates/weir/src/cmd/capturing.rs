@@ -83,7 +83,11 @@ fn local_of(text: &str) -> anyhow::Result<(IpAddr, u32)> {
     let width = if address.is_ipv4() { 32 } else { 128 };
     let length = match length {
         None => width,
-        Some(length) => length.parse().ok().filter(|l| *l <= width).ok_or_else(wrong)?,
+        Some(length) => length
+            .parse()
+            .ok()
+            .filter(|l| *l <= width)
+            .ok_or_else(wrong)?,
     };
     Ok((address, length))
 }
@@ -116,7 +120,12 @@ mod tests {
 
     #[test]
     fn local_addresses_bring_their_broadcast_address() {
-        let local = ["192.0.2.1/24", "198.51.100.7", "2001:db8::1/64", "10.0.0.0/31"];
+        let local = [
+            "192.0.2.1/24",
+            "198.51.100.7",
+            "2001:db8::1/64",
+            "10.0.0.0/31",
+        ];
         let args = CaptureArgs {
             local: local.iter().map(|text| (*text).to_owned()).collect(),
             ..CaptureArgs::default()
@@ -126,7 +135,10 @@ mod tests {
         assert_eq!(locals.broadcast.ranges(), &[(0xc000_02ff, 0xc000_02ff)]);
         assert!(locals.local6.contains(0x2001_0db8 << 96 | 1));
         for wrong in ["192.0.2.1/33", "host", "192.0.2.1/"] {
-            let args = CaptureArgs { local: vec![wrong.to_owned()], ..CaptureArgs::default() };
+            let args = CaptureArgs {
+                local: vec![wrong.to_owned()],
+                ..CaptureArgs::default()
+            };
             assert!(args.locals().is_err(), "{wrong}");
         }
     }

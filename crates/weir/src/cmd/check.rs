@@ -102,7 +102,13 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
 }
 
 fn summary(loaded: &Loaded, compiled: Option<&Compiled>) -> Summary {
-    let count = |severity| loaded.diagnostics.iter().filter(|d| d.severity == severity).count();
+    let count = |severity| {
+        loaded
+            .diagnostics
+            .iter()
+            .filter(|d| d.severity == severity)
+            .count()
+    };
     let errors = count(Severity::Error);
     let policy = loaded.policy().ok();
     let mut summary = Summary {
@@ -136,7 +142,10 @@ fn tables(policy: &Policy) -> Vec<TableSummary> {
     let mut out: Vec<TableSummary> = Vec::new();
     for chain in &policy.chains {
         let (family, table) = (family_name(chain.family), table_name(chain.table));
-        match out.iter_mut().find(|t| (t.family, t.table) == (family, table)) {
+        match out
+            .iter_mut()
+            .find(|t| (t.family, t.table) == (family, table))
+        {
             Some(summary) => {
                 summary.chains += 1;
                 summary.rules += chain.rules.len();
@@ -196,8 +205,18 @@ fn text(out: &mut Output, summary: &Summary, cost: bool) -> anyhow::Result<()> {
             bytes(size as u64),
             number(shadowed as u64)
         ))?;
-        let loads = summary.cost.iter().map(|c| c.worst_loads).max().unwrap_or(0);
-        let entries = summary.cost.iter().map(|c| c.worst_entries).max().unwrap_or(0);
+        let loads = summary
+            .cost
+            .iter()
+            .map(|c| c.worst_loads)
+            .max()
+            .unwrap_or(0);
+        let entries = summary
+            .cost
+            .iter()
+            .map(|c| c.worst_entries)
+            .max()
+            .unwrap_or(0);
         out.line(format!(
             "worst packet: {loads} loads to classify, {entries} rules to go through, in one chain"
         ))?;

@@ -131,7 +131,11 @@ impl Run<'_> {
                 Some(_) => out.record(&report(explanation)),
             };
         }
-        let shown = if self.args.matched { Shown::Matched } else { Shown::All };
+        let shown = if self.args.matched {
+            Shown::Matched
+        } else {
+            Shown::All
+        };
         print(out, explanation, shown)
     }
 

@@ -120,8 +120,10 @@ struct Replay<'p> {
 
 impl<'p> Replay<'p> {
     fn new(policy: &Policy, image: &'p [u8], args: &Args, now_ms: u64) -> anyhow::Result<Self> {
-        let runner = Runner::new(image, now_ms)
-            .or_exit(Exit::Kernel, "the compiled policy fails its own check; please report this")?;
+        let runner = Runner::new(image, now_ms).or_exit(
+            Exit::Kernel,
+            "the compiled policy fails its own check; please report this",
+        )?;
         let mut live = Reference::new(policy);
         live.locals = args.capturing.locals()?;
         Ok(Replay { runner, live })
@@ -215,7 +217,14 @@ fn line(
     let rule = done
         .decided_by
         .and_then(|id| places.location(id))
-        .unwrap_or_else(|| if done.outcome.hot_drop { "cut short" } else { "-" }.to_owned());
+        .unwrap_or_else(|| {
+            if done.outcome.hot_drop {
+                "cut short"
+            } else {
+                "-"
+            }
+            .to_owned()
+        });
     let mark = match done.outcome.mark {
         0 => String::new(),
         mark => format!(" mark {mark:#x}"),

@@ -64,7 +64,11 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     // An agent that was killed can't end a trial; whoever looks next does.
     enforce::end_trial(&mut kernel, boot_time_ms())?;
     let answer = answer(&kernel)?;
-    let exit = if answer.enforced { Exit::Done } else { Exit::Negative };
+    let exit = if answer.enforced {
+        Exit::Done
+    } else {
+        Exit::Negative
+    };
     match out.is_json() {
         true => out.object(&report(answer))?,
         false => text(&answer, out)?,
@@ -100,10 +104,17 @@ fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
     answer.map_bytes =
         2 * (u64::from(size.image) + u64::from(size.history)) + u64::from(size.flows);
     if let Some(saved) = kernel.store.load(status.number)? {
-        answer.files = saved.sources.into_iter().map(|source| source.name).collect();
+        answer.files = saved
+            .sources
+            .into_iter()
+            .map(|source| source.name)
+            .collect();
         answer.applied_at = Some(saved.applied_at);
     }
-    let trial = kernel.store.pending()?.filter(|t| t.generation == status.number);
+    let trial = kernel
+        .store
+        .pending()?
+        .filter(|t| t.generation == status.number);
     answer.trial_seconds_left = trial.map(|trial| trial.seconds_left(boot_time_ms()));
     answer.packets = REASONS
         .iter()
@@ -119,7 +130,10 @@ fn text(answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
         return out.line("no policy is enforced here");
     };
     let heading = out.paint(Paint::Good, "enforced");
-    out.line(format!("{heading}: policy {generation}, from {}", answer.files.join(" ")))?;
+    out.line(format!(
+        "{heading}: policy {generation}, from {}",
+        answer.files.join(" ")
+    ))?;
     if let Some(left) = answer.trial_seconds_left {
         let warning = format!("on trial: goes back in {left} s unless `weir confirm` is run");
         let warning = out.paint(Paint::Warn, &warning);

@@ -36,7 +36,10 @@ impl Loaded {
                 Exit::Unsupported,
                 format!("{what}: constructs that weir can't honour; nothing is loaded"),
             ),
-            false => failure(Exit::Usage, format!("{what} in the rules; nothing is loaded")),
+            false => failure(
+                Exit::Usage,
+                format!("{what} in the rules; nothing is loaded"),
+            ),
         })
     }
 
@@ -51,7 +54,11 @@ impl Loaded {
         let policy = self.policy()?;
         compile(policy, &Options::default()).map_err(|error| {
             let places = Places::of(policy);
-            let rules = error.rules().iter().take(8).filter_map(|id| places.location(*id));
+            let rules = error
+                .rules()
+                .iter()
+                .take(8)
+                .filter_map(|id| places.location(*id));
             let rules: Vec<String> = rules.collect();
             let message = match rules.is_empty() {
                 true => error.to_string(),
@@ -63,8 +70,12 @@ impl Loaded {
 
     /// Prints messages from a severity on to standard error.
     pub fn tell(&self, least: Severity) {
-        let shown: Vec<_> =
-            self.diagnostics.iter().filter(|d| d.severity >= least).cloned().collect();
+        let shown: Vec<_> = self
+            .diagnostics
+            .iter()
+            .filter(|d| d.severity >= least)
+            .cloned()
+            .collect();
         if shown.is_empty() {
             return;
         }
@@ -84,7 +95,10 @@ impl Loaded {
 
     /// The names of all files.
     pub fn names(&self) -> Vec<String> {
-        self.parsed.iter().map(|(source, _)| self.name(*source)).collect()
+        self.parsed
+            .iter()
+            .map(|(source, _)| self.name(*source))
+            .collect()
     }
 
     pub(super) fn rule_files(&self) -> impl Iterator<Item = &File> {
@@ -155,12 +169,15 @@ fn nat_only(file: &File) -> File {
 
 fn nat_statements(file: &File) -> impl Iterator<Item = &StatementKind> {
     let mut table = None;
-    file.statements.iter().map(|statement| &statement.kind).filter(move |kind| {
-        if let StatementKind::Table(now) = kind {
-            table = Some(*now);
-        }
-        table == Some(Table::Nat)
-    })
+    file.statements
+        .iter()
+        .map(|statement| &statement.kind)
+        .filter(move |kind| {
+            if let StatementKind::Table(now) = kind {
+                table = Some(*now);
+            }
+            table == Some(Table::Nat)
+        })
 }
 
 impl Texts for Loaded {

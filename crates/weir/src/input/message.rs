@@ -26,7 +26,10 @@ pub struct Message {
 
 /// All messages.
 pub fn messages(diagnostics: &[Diagnostic], sources: &Sources) -> Vec<Message> {
-    diagnostics.iter().map(|diagnostic| message(diagnostic, sources)).collect()
+    diagnostics
+        .iter()
+        .map(|diagnostic| message(diagnostic, sources))
+        .collect()
 }
 
 fn message(diagnostic: &Diagnostic, sources: &Sources) -> Message {
@@ -34,7 +37,9 @@ fn message(diagnostic: &Diagnostic, sources: &Sources) -> Message {
     Message {
         severity: diagnostic.severity.name(),
         code: diagnostic.code,
-        file: sources.get(diagnostic.span.source).map(|source| source.name().to_owned()),
+        file: sources
+            .get(diagnostic.span.source)
+            .map(|source| source.name().to_owned()),
         line: position.map(|position| position.line),
         column: position.map(|position| position.column),
         message: diagnostic.message.clone(),

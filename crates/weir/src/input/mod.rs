@@ -56,7 +56,9 @@ fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> 
         origins: Vec::new(),
     };
     for source in texts {
-        let id = loaded.sources.add(source.name.as_str(), source.text.as_str());
+        let id = loaded
+            .sources
+            .add(source.name.as_str(), source.text.as_str());
         // One `--dialect` for rules and sets together would never fit both, so a set file is told
         // by its content whatever was asked for.
         let told = dialect::detect(&source.text);

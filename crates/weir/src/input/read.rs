@@ -46,17 +46,28 @@ fn read_file(path: &Path) -> anyhow::Result<SavedSource> {
     let bytes = match name.as_str() {
         "-" => {
             let mut bytes = Vec::new();
-            std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+            std::io::stdin()
+                .lock()
+                .read_to_end(&mut bytes)
+                .map(|_| bytes)
         }
         _ => std::fs::read(path),
     };
     let bytes = bytes.or_exit(Exit::Usage, format!("can't read {name}"))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
-        let line = error.as_bytes()[..valid].iter().filter(|b| **b == b'\n').count() + 1;
+        let line = error.as_bytes()[..valid]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
+            + 1;
         let message = format!("{name}:{line}: not UTF-8 text");
         failure(Exit::Usage, message)
     })?;
-    let name = if name == "-" { "<stdin>".to_owned() } else { name };
+    let name = if name == "-" {
+        "<stdin>".to_owned()
+    } else {
+        name
+    };
     Ok(SavedSource { name, text })
 }

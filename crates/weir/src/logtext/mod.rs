@@ -156,8 +156,10 @@ fn ipv4(out: &mut String, packet: Bytes<'_>, wants: Wants, depth: Depth) -> Opti
 
 /// Full groups, as the kernel prints them.
 fn address6(bytes: &[u8]) -> String {
-    let groups: Vec<String> =
-        bytes.chunks(2).map(|pair| format!("{:02x}{:02x}", pair[0], pair[1])).collect();
+    let groups: Vec<String> = bytes
+        .chunks(2)
+        .map(|pair| format!("{:02x}{:02x}", pair[0], pair[1]))
+        .collect();
     groups.join(":")
 }
 

@@ -10,22 +10,34 @@ const SYN: &[u8] = &[
 ];
 
 fn logged(bytes: &[u8]) -> Logged<'_> {
-    Logged { prefix: "x: ", in_name: "eth0", bytes, ..Logged::default() }
+    Logged {
+        prefix: "x: ",
+        in_name: "eth0",
+        bytes,
+        ..Logged::default()
+    }
 }
 
 #[test]
 fn tcp_over_ipv4() {
     let link = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
-    let mut packet = Logged { link: &link, ..logged(SYN) };
+    let mut packet = Logged {
+        link: &link,
+        ..logged(SYN)
+    };
     let plain = "x: IN=eth0 OUT= MAC=02:00:00:00:00:01:02:00:00:00:00:02:08:00 SRC=192.0.2.1 \
                  DST=198.51.100.7 LEN=52 TOS=0x10 PREC=0x00 TTL=64 ID=4660 DF PROTO=TCP SPT=4242 \
                  DPT=22 WINDOW=64240 RES=0x00 SYN URGP=0";
     assert_eq!(line(&packet), plain);
-    packet.wants = Wants { tcp_sequence: true, tcp_options: true, ip_options: true, uid: true };
+    packet.wants = Wants {
+        tcp_sequence: true,
+        tcp_options: true,
+        ip_options: true,
+        uid: true,
+    };
     packet.mark = 0x10;
     packet.owner = Some((1000, 100));
-    let full = plain
-        .replace("DPT=22 ", "DPT=22 SEQ=1 ACK=0 ")
+    let full = plain.replace("DPT=22 ", "DPT=22 SEQ=1 ACK=0 ")
         + " OPT (0101080A0000000100000000) UID=1000 GID=100 MARK=0x10";
     assert_eq!(line(&packet), full);
 }
@@ -35,7 +47,11 @@ fn packets_made_here_have_no_link_header() {
     let udp = [
         0x45, 0, 0, 28, 0, 0, 0, 0, 1, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 53, 0, 54, 0, 8, 0, 0,
     ];
-    let packet = Logged { out_name: "wan0", bytes: &udp, ..Logged::default() };
+    let packet = Logged {
+        out_name: "wan0",
+        bytes: &udp,
+        ..Logged::default()
+    };
     assert_eq!(
         line(&packet),
         "IN= OUT=wan0 SRC=10.0.0.1 DST=10.0.0.2 LEN=28 TOS=0x00 PREC=0x00 TTL=1 ID=0 PROTO=UDP \

@@ -49,8 +49,12 @@ pub fn transport(
         17 | 136 => udp(out, packet),
         1 => icmp(out, packet, wants, depth),
         58 => icmp6(out, packet, wants, depth),
-        51 => packet.u32(4).map(|spi| put(out, format_args!("SPI={spi:#x} "))),
-        _ => packet.u32(0).map(|spi| put(out, format_args!("SPI={spi:#x} "))),
+        51 => packet
+            .u32(4)
+            .map(|spi| put(out, format_args!("SPI={spi:#x} "))),
+        _ => packet
+            .u32(0)
+            .map(|spi| put(out, format_args!("SPI={spi:#x} "))),
     };
     if done.is_none() {
         incomplete(out, bytes.len());
@@ -59,14 +63,24 @@ pub fn transport(
 
 fn tcp(out: &mut String, packet: Bytes<'_>, wants: Wants, depth: Depth) -> Option<()> {
     packet.u16(18)?;
-    put(out, format_args!("SPT={} DPT={} ", packet.u16(0)?, packet.u16(2)?));
+    put(
+        out,
+        format_args!("SPT={} DPT={} ", packet.u16(0)?, packet.u16(2)?),
+    );
     if wants.tcp_sequence {
-        put(out, format_args!("SEQ={} ACK={} ", packet.u32(4)?, packet.u32(8)?));
+        put(
+            out,
+            format_args!("SEQ={} ACK={} ", packet.u32(4)?, packet.u32(8)?),
+        );
     }
     let offset = packet.u8(12)?;
     put(
         out,
-        format_args!("WINDOW={} RES=0x{:02x} ", packet.u16(14)?, (offset & 15) << 2),
+        format_args!(
+            "WINDOW={} RES=0x{:02x} ",
+            packet.u16(14)?,
+            (offset & 15) << 2
+        ),
     );
     let flags = packet.u8(13)?;
     for (bit, word) in FLAGS {
@@ -90,13 +104,20 @@ fn udp(out: &mut String, packet: Bytes<'_>) -> Option<()> {
     packet.u16(6)?;
     put(
         out,
-        format_args!("SPT={} DPT={} LEN={length} ", packet.u16(0)?, packet.u16(2)?),
+        format_args!(
+            "SPT={} DPT={} LEN={length} ",
+            packet.u16(0)?,
+            packet.u16(2)?
+        ),
     );
     Some(())
 }
 
 fn echo(out: &mut String, packet: Bytes<'_>) -> Option<()> {
-    put(out, format_args!("ID={} SEQ={} ", packet.u16(4)?, packet.u16(6)?));
+    put(
+        out,
+        format_args!("ID={} SEQ={} ", packet.u16(4)?, packet.u16(6)?),
+    );
     Some(())
 }
 
@@ -119,7 +140,10 @@ fn icmp(out: &mut String, packet: Bytes<'_>, wants: Wants, depth: Depth) -> Opti
             about(out, packet, wants, depth);
         }
         5 => {
-            put(out, format_args!("GATEWAY={} ", Ipv4Addr::from(packet.u32(4)?)));
+            put(
+                out,
+                format_args!("GATEWAY={} ", Ipv4Addr::from(packet.u32(4)?)),
+            );
             about(out, packet, wants, depth);
         }
         3 | 4 | 11 => {
