@@ -138,7 +138,7 @@ fn enforce(
         sources: texts,
         dialect: args.files.reading.dialect.clone(),
         allow_unsupported: args.files.reading.allow_unsupported,
-        hosts: loaded.hosts.clone(),
+        names: loaded.answers.clone(),
         kernel_nat: args.nat == Nat::Kernel,
         applied_at: SystemTime::now()
             .duration_since(UNIX_EPOCH)

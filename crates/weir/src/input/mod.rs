@@ -9,13 +9,12 @@ mod loaded;
 mod message;
 mod read;
 
-pub use hosts::Hosts;
+pub use hosts::{Answers, Hosts};
 pub use message::{Message, messages};
 pub use read::{FileArgs, ReadingArgs, read_files};
 
 use crate::exit::{Exit, failure};
 use crate::state::{Saved, SavedSource};
-use std::net::IpAddr;
 use std::path::PathBuf;
 use weir_policy::dialect::{self, Dialect, family_of, ipset, iptables};
 use weir_policy::model::{Origin, Policy, SourceId};
@@ -37,8 +36,8 @@ pub struct Loaded {
     pub parsed: Vec<(SourceId, Parsed)>,
     /// All messages, in the order of the files.
     pub diagnostics: Vec<Diagnostic>,
-    /// The addresses that host names had.
-    pub hosts: Vec<(String, Vec<IpAddr>)>,
+    /// What names in the rules meant.
+    pub answers: Answers,
     policy: Option<Policy>,
     /// Where each rule was written, by its id.
     origins: Vec<Option<Origin>>,
@@ -51,7 +50,7 @@ fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> 
         sources: Sources::new(),
         parsed: Vec::with_capacity(texts.len()),
         diagnostics: Vec::new(),
-        hosts: Vec::new(),
+        answers: Answers::default(),
         policy: None,
         origins: Vec::new(),
     };
@@ -95,25 +94,27 @@ fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> 
 impl Loaded {
     /// Lowers what was parsed to a policy. Its messages join those of parsing.
     fn lower(&mut self, hosts: Hosts, allow_unsupported: bool) {
-        let rules: Vec<&iptables::File> = self.rule_files().collect();
-        let sets: Vec<&ipset::File> = self
+        let names: Vec<String> = self.names();
+        let inputs: Vec<iptables::Input<'_>> = self
             .parsed
             .iter()
-            .filter_map(|(_, parsed)| match parsed {
-                Parsed::Sets(file) => Some(file),
-                Parsed::Rules(_) => None,
+            .zip(&names)
+            .map(|((_, parsed), name)| match parsed {
+                Parsed::Rules(file) => iptables::Input::Rules { name, file },
+                Parsed::Sets(file) => iptables::Input::Sets { name, file },
             })
             .collect();
-        let resolve = |name: &str| hosts.addresses(name);
         let options = iptables::LowerOptions {
+            names: Some(&hosts),
             allow_unsupported,
-            resolve: &resolve,
+            ..iptables::LowerOptions::default()
         };
-        let (policy, diagnostics) = iptables::lower(&rules, &sets, &self.sources, &options);
-        self.origins = origins(&policy);
-        self.policy = Some(policy);
-        self.diagnostics.extend(diagnostics);
-        self.hosts = hosts.into_answers();
+        let (policy, report) = iptables::lower(&inputs, &options);
+        self.origins = policy.as_ref().map_or_else(Vec::new, origins);
+        self.policy = policy;
+        self.diagnostics.extend(report.diagnostics);
+        self.diagnostics.sort_by_key(|found| (found.span.source, found.span.start));
+        self.answers = hosts.into_answers();
     }
 }
 
@@ -172,7 +173,7 @@ pub fn parse_saved(saved: &Saved) -> anyhow::Result<Loaded> {
 /// Parses and lowers the kept texts of a policy as they were when it was applied.
 pub fn load_saved(saved: &Saved) -> anyhow::Result<Loaded> {
     let mut loaded = parse(&saved.sources, saved.dialect.as_deref())?;
-    loaded.lower(Hosts::known(&saved.hosts), saved.allow_unsupported);
+    loaded.lower(Hosts::known(&saved.names), saved.allow_unsupported);
     loaded.check_errors()?;
     Ok(loaded)
 }

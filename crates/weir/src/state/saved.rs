@@ -6,6 +6,7 @@
 
 use super::Store;
 use crate::exit::{Exit, OrExit};
+use crate::input::Answers;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
@@ -27,8 +28,8 @@ pub struct Saved {
     pub dialect: Option<String>,
     /// Whether rules that can't be honoured were left out.
     pub allow_unsupported: bool,
-    /// Addresses of host names, as they were resolved.
-    pub hosts: Vec<(String, Vec<std::net::IpAddr>)>,
+    /// What names in the rules meant.
+    pub names: Answers,
     /// Whether the nat table went to the kernel.
     pub kernel_nat: bool,
     /// Seconds since the epoch at which it was applied.
@@ -42,7 +43,7 @@ struct Manifest {
     sources: Vec<String>,
     dialect: Option<String>,
     allow_unsupported: bool,
-    hosts: Vec<(String, Vec<std::net::IpAddr>)>,
+    names: Answers,
     kernel_nat: bool,
     applied_at: u64,
 }
@@ -74,7 +75,7 @@ impl Store {
             sources: saved.sources.iter().map(|s| s.name.clone()).collect(),
             dialect: saved.dialect.clone(),
             allow_unsupported: saved.allow_unsupported,
-            hosts: saved.hosts.clone(),
+            names: saved.names.clone(),
             kernel_nat: saved.kernel_nat,
             applied_at: saved.applied_at,
         };
@@ -105,7 +106,7 @@ impl Store {
             sources,
             dialect: manifest.dialect,
             allow_unsupported: manifest.allow_unsupported,
-            hosts: manifest.hosts,
+            names: manifest.names,
             kernel_nat: manifest.kernel_nat,
             applied_at: manifest.applied_at,
         }))

@@ -31,10 +31,10 @@ fn saved(text: &str) -> Saved {
         ],
         dialect: Some("iptables".to_owned()),
         allow_unsupported: true,
-        hosts: vec![(
-            "gate.example".to_owned(),
-            vec!["192.0.2.1".parse().unwrap()],
-        )],
+        names: crate::input::Answers {
+            hosts: vec![("gate.example".to_owned(), vec!["192.0.2.1".parse().unwrap()])],
+            ..Default::default()
+        },
         kernel_nat: false,
         applied_at: 1_700_000_000,
     }
