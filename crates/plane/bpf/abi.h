@@ -202,7 +202,7 @@ enum weir_event_kind {
 };
 
 /* A record in a ring buffer. */
-#define WEIR_EVENT_BYTES 640
+#define WEIR_EVENT_BYTES 1232	/* what an ICMPv6 error may carry */
 struct weir_event {
 	__u64 time_ms;		/* packet clock */
 	__u32 kind;		/* enum weir_event_kind */

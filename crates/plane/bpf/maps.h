@@ -55,13 +55,13 @@ struct {
 /* Log records, for `weir log`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
+	__uint(max_entries, 1 << 21);
 } events SEC(".maps");
 
 /* Rejected packets, for the answer process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 19);
+	__uint(max_entries, 1 << 20);
 } rejects SEC(".maps");
 
 struct {

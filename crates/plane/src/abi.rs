@@ -8,7 +8,7 @@ pub const VERSION: u32 = 1;
 /// `WEIR_SLACK`.
 pub const SLACK: u32 = 4096;
 /// `WEIR_EVENT_BYTES`.
-pub const EVENT_BYTES: usize = 640;
+pub const EVENT_BYTES: usize = 1232;
 /// `WEIR_LOCALS_MAX`.
 pub const LOCALS_MAX: usize = 1024;
 /// `__WEIR_REASON_MAX`.
@@ -190,5 +190,5 @@ const _: () = {
     assert!(std::mem::offset_of!(Control, event_window) == 256);
     assert!(std::mem::offset_of!(Control, test) == 576);
     assert!(size_of::<Local>() == 40);
-    assert!(size_of::<Event>() == 840);
+    assert!(size_of::<Event>() == 1432);
 };

@@ -1,13 +1,18 @@
 //! Data planes that carry packets: eBPF programs on netfilter hooks.
 
 pub mod abi;
+pub mod agent;
+pub mod answers;
 mod attach;
 mod clock;
 mod counters;
 pub mod error;
+pub mod events;
 pub mod features;
 pub mod hooks;
 pub mod load;
+pub mod locals;
+mod pace;
 mod pin;
 mod plane;
 pub mod space;
@@ -15,6 +20,7 @@ pub mod swap;
 mod sys;
 pub mod testrun;
 
+pub use agent::Agent;
 pub use error::{PlaneError, Result};
 pub use plane::{Applied, ApplyOptions, Plane, Status};
 pub use swap::Policy;

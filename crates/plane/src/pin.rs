@@ -69,6 +69,11 @@ impl Folder {
         numbers
     }
 
+    /// Number of the newest instance.
+    pub fn newest(&self) -> Option<u32> {
+        self.numbers("i").pop()
+    }
+
     /// The instance in force, if any. Changes nothing.
     pub fn current(&self) -> Result<Option<Pinned>> {
         for number in self.numbers("i").into_iter().rev() {

@@ -13,6 +13,7 @@ use crate::error::{PlaneError, Result};
 use crate::features;
 use crate::hooks;
 use crate::load::{Capacity, Instance, load};
+use crate::locals;
 use crate::pin::{self, Folder, Pinned};
 use crate::space::Space;
 use crate::swap::{self, Policy};
@@ -93,6 +94,14 @@ impl Plane {
     pub fn number(&self) -> Option<u32> {
         let instance = self.instance().ok()?;
         Some(swap::generation(instance, swap::active(instance))).filter(|n| *n != 0)
+    }
+
+    /// Whether another process has loaded or removed programs since this was opened.
+    pub fn is_outdated(&self) -> Result<bool> {
+        let newest = self
+            .space
+            .enter(|| Ok(Folder::of(self.space.cookie())?.newest()))?;
+        Ok(newest != self.current.as_ref().map(|c| c.number))
     }
 
     /// Look again, after another process may have changed something.
@@ -202,6 +211,7 @@ fn replace(
 ) -> Result<Pinned> {
     let slot = swap::write_spare(&current.instance, policy, number)?;
     counters::preset(&current.instance, slot, presets);
+    locals::write(&current.instance, &locals::read()?);
     attach::attach(
         &current.instance,
         current.number,
@@ -249,6 +259,7 @@ fn grow(
     }
     let slot = swap::write_spare(&instance, policy, number)?;
     counters::preset(&instance, slot, options.presets);
+    locals::write(&instance, &locals::read()?);
     let (instance_number, built) = folder.build(&instance)?;
     // Everything is attached while the active slot is empty, which accepts; then one store puts
     // the policy in force.

@@ -44,14 +44,27 @@ impl Pair {
         for (name, last) in [(h, 1), (n, 2)] {
             for knob in ["accept_dad=0", "dad_transmits=0", "accept_ra=0"] {
                 sysctl(name, &format!("net.ipv6.conf.all.{knob}"));
-                sysctl(name, &format!("net.ipv6.conf.eth0.{knob}"));
             }
+            sysctl(name, "net.ipv4.icmp_ratelimit=0");
+            sysctl(name, "net.ipv6.icmp.ratelimit=0");
             ip(&format!("-n {name} link set lo up"));
             ip(&format!("-n {name} addr add 10.9.0.{last}/24 dev eth0"));
             ip(&format!(
                 "-n {name} -6 addr add fd09::{last}/64 dev eth0 nodad"
             ));
+            ip(&format!(
+                "-n {name} link set eth0 address 02:00:00:00:09:0{last}"
+            ));
             ip(&format!("-n {name} link set eth0 up"));
+        }
+        for (name, last) in [(h, 2), (n, 1)] {
+            // Policies that drop everything drop neighbour discovery too.
+            for address in ["10.9.0.", "fd09::"] {
+                let to = format!("{address}{last} lladdr 02:00:00:00:09:0{last}");
+                ip(&format!(
+                    "-n {name} neigh replace {to} dev eth0 nud permanent"
+                ));
+            }
         }
         pair
     }
@@ -115,8 +128,13 @@ pub fn image(all: All) -> Vec<u8> {
 
 /// INPUT of both families.
 pub fn input() -> u32 {
-    use weir_policy::model::{Family, Hook};
-    hooks::bit(Family::V4, Hook::Input, false) | hooks::bit(Family::V6, Hook::Input, false)
+    at(weir_policy::model::Hook::Input)
+}
+
+/// A hook of both families.
+pub fn at(hook: weir_policy::model::Hook) -> u32 {
+    use weir_policy::model::Family;
+    hooks::bit(Family::V4, hook, false) | hooks::bit(Family::V6, hook, false)
 }
 
 pub fn policy(image: &[u8], hooks: u32) -> Policy<'_> {

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use super::case::{Case, Family};
+use super::case::{Case, Family, RuleFile};
 use super::counters::{self, Counters};
-use super::tap::{Sighting, Tap};
+use super::tap::{Asked, Sighting, Tap};
 use crate::netns::{Lab, Node};
 use crate::traffic::play::{self, Record};
 use crate::traffic::wire::Wire;
@@ -89,11 +89,11 @@ pub struct Observed {
 }
 
 /// Runs a case through iptables with a tap on every hook.
-pub fn observe(case: &Case) -> Result<Observed> {
+pub fn observe(case: &Case, asked: Asked) -> Result<Observed> {
     let lab = Lab::create().context("build the laboratory")?;
     let mut wire = Wire::open(&lab)?;
     load(&lab, case, &Engine::Iptables)?;
-    let mut tap = Tap::open(&lab)?;
+    let mut tap = Tap::open(&lab, asked)?;
     let (start, mut sightings, mut after_steps) = (Instant::now(), Vec::new(), Vec::new());
     let records = play::play(&mut wire, &case.steps, None, |step| {
         let now_ms = start.elapsed().as_millis() as u64;
@@ -165,7 +165,7 @@ fn load_iptables(lab: &Lab, case: &Case) -> Result<()> {
             &lab.run(Node::Gateway, "ipset", &["restore"], text)?,
         )?;
     }
-    for file in &case.rules {
+    for file in case.rules.iter().filter(|file| !file.text.is_empty()) {
         let program = file.family.program("restore");
         // Other tests of this machine may hold the lock of the legacy tools.
         let output = lab.run(Node::Gateway, &program, &["--wait", "20"], &file.text)?;
@@ -190,7 +190,8 @@ fn read_counters(lab: &Lab, case: &Case, engine: &Engine) -> Result<Counters> {
     match engine {
         Engine::Iptables => {
             for family in [Family::V4, Family::V6] {
-                if !case.rules.iter().any(|file| file.family == family) {
+                let has_rules = |file: &RuleFile| file.family == family && !file.text.is_empty();
+                if !case.rules.iter().any(has_rules) {
                     continue;
                 }
                 let program = family.program("save");

@@ -83,6 +83,10 @@ impl<'p> Follower<'p> {
             .evaluator
             .judge(&packet, &mut self.passage, now_ms)
             .verdict;
+        if sighting.state.is_some() && sighting.state != self.passage.state {
+            let text = format!("is {:?}, not {:?}", sighting.state, self.passage.state);
+            self.remark(sighting, &text);
+        }
     }
 
     fn remark(&mut self, sighting: &Sighting, text: &str) {

@@ -9,12 +9,19 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use anyhow::{Context, Result, ensure};
-use weir_policy::model::{Hook, PacketType};
+use weir_policy::model::{CtState, Hook, PacketType};
 
 use crate::netns::{Lab, Node};
 use crate::sys;
 
 const GROUP: u16 = 77;
+const STATES: [(&str, CtState); 5] = [
+    ("invalid", CtState::Invalid),
+    ("new", CtState::New),
+    ("established", CtState::Established),
+    ("related", CtState::Related),
+    ("untracked", CtState::Untracked),
+];
 const NETLINK_NETFILTER: i32 = 12;
 const SUBSYSTEM_LOG: u16 = 4 << 8;
 const MESSAGE_CONFIG: u16 = SUBSYSTEM_LOG | 1;
@@ -39,6 +46,17 @@ pub struct Sighting {
     pub packet_type: PacketType,
     /// The packet from its network header on.
     pub bytes: Vec<u8>,
+    /// Connection state as the kernel's own tracking sees it, where the tap asks for it.
+    pub state: Option<CtState>,
+}
+
+/// What a tap asks the kernel about a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Nothing that would wake connection tracking.
+    Packet,
+    /// Also its connection state, at INPUT, FORWARD and POSTROUTING. This wakes tracking.
+    PacketAndState,
 }
 
 /// An open tap.
@@ -50,7 +68,7 @@ pub struct Tap {
 
 impl Tap {
     /// Puts the log rules on the gateway and listens to them.
-    pub fn open(lab: &Lab) -> Result<Self> {
+    pub fn open(lab: &Lab, asked: Asked) -> Result<Self> {
         let socket = lab.inside(Node::Gateway, || {
             sys::open(libc::AF_NETLINK, libc::SOCK_RAW, NETLINK_NETFILTER)
         })??;
@@ -66,9 +84,16 @@ impl Tap {
         tap.configure(5, &1u32.to_be_bytes())?;
         let mut rules = String::from("table inet tap {\n");
         for hook in ["prerouting", "input", "forward", "output", "postrouting"] {
-            rules += &format!(
-                "chain {hook} {{ type filter hook {hook} priority -350; log group {GROUP}; }}\n"
-            );
+            rules += &format!("chain {hook} {{ type filter hook {hook} priority -350;\n");
+            // At the other two hooks tracking has not looked yet.
+            if asked == Asked::PacketAndState && !matches!(hook, "prerouting" | "output") {
+                for (name, _) in STATES {
+                    rules += &format!("ct state {name} log prefix {name:?} group {GROUP}\n");
+                }
+            } else {
+                rules += &format!("log group {GROUP}\n");
+            }
+            rules += "}\n";
         }
         let output = lab.run(Node::Gateway, "nft", &["-f", "-"], &(rules + "}\n"))?;
         ensure!(
@@ -149,6 +174,7 @@ impl Tap {
             source_mac: None,
             packet_type: PacketType::Unicast,
             bytes: Vec::new(),
+            state: None,
         };
         let (mut user, mut group) = (None, None);
         while rest.len() >= 4 {
@@ -162,6 +188,11 @@ impl Tap {
                 4 => sighting.in_interface = self.interface(number()),
                 5 => sighting.out_interface = self.interface(number()),
                 9 => sighting.bytes = value.to_vec(),
+                10 => {
+                    let prefix = value.strip_suffix(&[0]).unwrap_or(value);
+                    let found = STATES.iter().find(|(name, _)| name.as_bytes() == prefix);
+                    sighting.state = found.map(|(_, state)| *state);
+                }
                 11 => user = number(),
                 14 => group = number(),
                 16 if value.len() >= 14 => {

@@ -233,6 +233,11 @@ fn parse_packet(protocol: &str, words: &mut Words, port: u16) -> Result<Packet> 
             protocol: 51,
             head: authentication_header(0x100),
         },
+        // RFC 2784: no checksum, version 0, carrying IPv4.
+        "gre" => Transport::Other {
+            protocol: 47,
+            head: vec![0, 0, 8, 0],
+        },
         "sctp" => Transport::Other {
             protocol: 132,
             head: sctp_header(from.port, to.port),

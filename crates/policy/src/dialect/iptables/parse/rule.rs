@@ -225,11 +225,14 @@ impl Parser {
                     == 1)
         {
             state.protocol_module_loaded = true;
-            state.rule.matches.push(Instance {
-                spec,
-                options: Vec::new(),
-                at: Place(at),
-            });
+            push_match(
+                state,
+                Instance {
+                    spec,
+                    options: Vec::new(),
+                    at: Place(at),
+                },
+            );
             return exact(state, name)
                 .or_else(|| self::beginnings(state, name).pop().map(|row| row.1))
                 .ok_or_else(|| self.unknown_option(state, name, at));
@@ -612,11 +615,14 @@ impl Parser {
         };
         match grammar::find(Role::Match, name, self.family) {
             Some(spec) => {
-                state.rule.matches.push(Instance {
-                    spec,
-                    options: Vec::new(),
-                    at: Place(at),
-                });
+                push_match(
+                    state,
+                    Instance {
+                        spec,
+                        options: Vec::new(),
+                        at: Place(at),
+                    },
+                );
             }
             None => {
                 let found = self.unknown_module(Role::Match, text, at);
@@ -691,6 +697,14 @@ impl Parser {
             None => state.faulty = true,
         }
     }
+}
+
+/// Adds a match module; most rules have one, and there may be a million rules.
+fn push_match(state: &mut RuleState, instance: Instance) {
+    if state.rule.matches.is_empty() {
+        state.rule.matches.reserve_exact(1);
+    }
+    state.rule.matches.push(instance);
 }
 
 /// Whether an address is no condition at all.

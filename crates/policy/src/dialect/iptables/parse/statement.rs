@@ -1,7 +1,7 @@
 //! One line of a file that is not a comment: tables, chains, COMMIT, and the commands.
 
 use super::super::ast::{
-    ChainLine, ChainVerdict, Name, Placement, RuleLine, StatementKind, table_name,
+    ChainLine, ChainVerdict, Line, Name, Placement, RuleLine, StatementKind, table_name,
 };
 use super::super::grammar::{self, Role};
 use super::numbers::{number, number32};
@@ -50,7 +50,7 @@ type Parsed = Option<StatementKind>;
 
 impl Parser {
     /// Reads a line that has words.
-    pub(super) fn statement(&mut self, mut cursor: Cursor<'_, '_>, line: u32) {
+    pub(super) fn statement(&mut self, mut cursor: Cursor<'_, '_>, line: Line) {
         let at = cursor.line();
         let Some(first) = cursor.take() else { return };
         let text = &*first.text;
