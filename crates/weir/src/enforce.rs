@@ -110,6 +110,7 @@ pub fn apply(
         kernel.store.clear_pending()?;
     }
     agent::ensure(&kernel.store)?;
+    kernel.wait_for_answers();
     let keep: Vec<u32> = [Some(next), fallback, previous]
         .into_iter()
         .flatten()

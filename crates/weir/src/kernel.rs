@@ -6,13 +6,18 @@
 
 use crate::exit::{Exit, failure};
 use crate::input::{self, Loaded};
+use crate::needs;
 use crate::netns;
 use crate::state::{Saved, Store};
+use std::time::{Duration, Instant};
 use weir_engine::compile::Compiled;
+use weir_plane::PlaneError;
 use weir_plane::swap::Policy as KernelPolicy;
 use weir_plane::{ApplyOptions, Plane};
-use weir_plane::{PlaneError, hooks};
 use weir_policy::model::Counters;
+
+/// How long to wait for the agent.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A namespace with, or ready for, a policy.
 pub struct Kernel {
@@ -84,7 +89,7 @@ impl Kernel {
             image: &compiled.image,
             rules: policy.rule_count,
             history: 0,
-            hooks: hooks::TRACK,
+            hooks: needs::needed(policy),
         };
         let options = ApplyOptions {
             number: generation,
@@ -95,6 +100,18 @@ impl Kernel {
             .apply(&kernel_policy, options)
             .map_err(plane_error)?;
         Ok(())
+    }
+
+    /// Waits until the agent answers for the policy that is now in force, or two seconds: without
+    /// answers a reject is a silent drop, which is safe, so the wait may end without them.
+    pub fn wait_for_answers(&self) {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            match self.plane.status() {
+                Ok(status) if !status.answering => std::thread::sleep(Duration::from_millis(2)),
+                _ => return,
+            }
+        }
     }
 
     /// Returns to an earlier generation: to its image where the kernel still has it, else by way of
@@ -146,13 +163,4 @@ fn presets(loaded: &Loaded) -> anyhow::Result<Vec<(u64, u64)>> {
         }
     }
     Ok(out)
-}
-
-impl Kernel {
-    /// TEMP
-    pub fn serve(&mut self, t: std::time::Duration) -> bool {
-        std::thread::sleep(t);
-        let _ = self.refresh();
-        self.generation().is_some()
-    }
 }

@@ -16,6 +16,7 @@ mod input;
 mod kernel;
 mod logtext;
 mod nat;
+mod needs;
 mod netns;
 mod output;
 mod progress;

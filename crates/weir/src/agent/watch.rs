@@ -6,9 +6,9 @@
 
 use super::announce;
 use crate::enforce;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, plane_error};
 use crate::netns::{self, Identity};
-use crate::state::{Lock, boot_time_ms};
+use crate::state::{Store, boot_time_ms};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// How long the loop waits for events before it looks at everything else.
 const TICK: Duration = Duration::from_millis(200);
+/// Errors in a row after which it gives up; while it is gone, rejects are silent drops.
+const FAILURES_MAX: u32 = 50;
 /// How often it looks whether the namespace is still wanted by anybody.
 const CENSUS: Duration = Duration::from_secs(5);
 
@@ -25,23 +27,43 @@ pub fn watch() -> anyhow::Result<()> {
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let mut kernel = Kernel::open(None)?;
-    let Some(place) = kernel.store.lock_agent()? else {
+    let identity = netns::identity()?;
+    let store = Store::of(identity);
+    let Some(place) = store.lock_agent()? else {
         return Ok(());
     };
-    let home = Home::of(netns::identity()?);
-    announce(&kernel.store)?;
-    let mut census = Instant::now();
+    let mut agent = weir_plane::Agent::open(None).map_err(plane_error)?;
+    let home = Home::of(identity);
+    announce(&store)?;
+    let (mut census, mut failures) = (Instant::now(), 0);
     while !stop.load(Ordering::Relaxed) && place.is_valid() {
-        if !kernel.serve(TICK) && is_over(&kernel, &place)? {
-            break;
+        match agent.serve(TICK) {
+            Ok(true) => failures = 0,
+            Ok(false) => {
+                if is_over(&store)? {
+                    break;
+                }
+                // Without a policy there are no events to wait for.
+                std::thread::sleep(TICK);
+            }
+            // A command may just be replacing what the agent looked at.
+            Err(_) if failures < FAILURES_MAX => {
+                failures += 1;
+                std::thread::sleep(TICK);
+            }
+            Err(error) => return Err(plane_error(error)),
         }
-        enforce::end_trial(&mut kernel, boot_time_ms())?;
+        if store
+            .pending()?
+            .is_some_and(|trial| trial.is_due(boot_time_ms()))
+        {
+            enforce::end_trial(&mut Kernel::open(None)?, boot_time_ms())?;
+        }
         if census.elapsed() >= CENSUS {
             census = Instant::now();
             if !home.is_wanted() {
-                kernel.unload()?;
-                kernel.store.remove_all()?;
+                Kernel::open(None)?.unload()?;
+                store.remove_all()?;
                 break;
             }
         }
@@ -50,14 +72,11 @@ pub fn watch() -> anyhow::Result<()> {
 }
 
 /// Whether nothing is enforced and nobody is about to change that.
-fn is_over(kernel: &Kernel, place: &Lock) -> anyhow::Result<bool> {
-    if !place.is_valid() {
-        return Ok(true);
-    }
-    let Some(_lock) = kernel.store.try_lock()? else {
+fn is_over(store: &Store) -> anyhow::Result<bool> {
+    let Some(_lock) = store.try_lock()? else {
         return Ok(false);
     };
-    Ok(kernel.generation().is_none() && kernel.store.pending()?.is_none())
+    Ok(Kernel::open(None)?.generation().is_none() && store.pending()?.is_none())
 }
 
 /// The namespace that the agent lives in, and by living there keeps alive.

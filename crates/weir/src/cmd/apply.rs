@@ -10,7 +10,7 @@ use crate::input::{self, FileArgs, Loaded};
 use crate::kernel::Kernel;
 use crate::nat::NatTable;
 use crate::netns;
-use crate::output::{Output, Paint, bytes, number, report};
+use crate::output::{Output, Paint, bytes, count, report};
 use crate::progress::Progress;
 use crate::ssh::Session;
 use crate::state::{Saved, SavedSource};
@@ -182,7 +182,7 @@ fn ssh_warning(args: &Args, loaded: &Loaded) -> anyhow::Result<Option<String>> {
 }
 
 fn text(args: &Args, loaded: &Loaded, answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
-    let rules = number(answer.rules as u64);
+    let rules = count(answer.rules as u64, "rule", "rules");
     let size = bytes(answer.image_bytes as u64);
     let place = match &args.netns {
         Some(name) => format!(" in namespace {name}"),
@@ -191,20 +191,18 @@ fn text(args: &Args, loaded: &Loaded, answer: &Answer, out: &mut Output) -> anyh
     if answer.applied {
         let done = out.paint(Paint::Good, "applied");
         let time = answer.milliseconds;
-        out.line(format!(
-            "{done}{place}: {rules} rules, {size}, in {time} ms"
-        ))?;
+        out.line(format!("{done}{place}: {rules}, {size}, in {time} ms"))?;
     } else {
-        out.line(format!("not applied (dry run): {rules} rules, {size}"))?;
+        out.line(format!("not applied (dry run): {rules}, {size}"))?;
     }
     for (family, rules) in loaded.nat_rules() {
-        let rules = number(rules as u64);
+        let rules = count(rules as u64, "rule", "rules");
         let family = family_name(family);
         out.line(match args.nat {
-            Nat::Keep => format!(
-                "{family} nat: {rules} rules not enforced; the kernel's nat table is left alone"
-            ),
-            Nat::Kernel => format!("{family} nat: {rules} rules for the kernel's nat table"),
+            Nat::Keep => {
+                format!("{family} nat: {rules} not enforced; the kernel's nat table is left alone")
+            }
+            Nat::Kernel => format!("{family} nat: {rules} for the kernel's nat table"),
         })?;
     }
     match answer.confirm_seconds.filter(|_| answer.applied) {

@@ -7,7 +7,7 @@
 use crate::describe::{family_name, table_name};
 use crate::exit::Exit;
 use crate::input::{self, FileArgs, Loaded, Message, messages};
-use crate::output::{Align, Output, Table, bytes, number, report};
+use crate::output::{Align, Output, Table, bytes, count, number, report};
 use crate::spec::hook_name;
 use serde::Serialize;
 use weir_engine::compile::Compiled;
@@ -181,29 +181,29 @@ fn costs(compiled: &Compiled) -> Vec<Cost> {
 fn text(out: &mut Output, summary: &Summary, cost: bool) -> anyhow::Result<()> {
     for table in &summary.tables {
         out.line(format!(
-            "{} {}: {} rules in {} chains",
+            "{} {}: {} in {}",
             table.family,
             table.table,
-            number(table.rules as u64),
-            number(table.chains as u64)
+            count(table.rules as u64, "rule", "rules"),
+            count(table.chains as u64, "chain", "chains")
         ))?;
     }
     if summary.sets > 0 {
-        out.line(format!("{} sets", number(summary.sets as u64)))?;
+        out.line(count(summary.sets as u64, "set", "sets"))?;
     }
     for part in &summary.not_enforced {
-        let rules = number(part.rules as u64);
+        let rules = count(part.rules as u64, "rule", "rules");
         out.line(format!(
-            "{} {}: {rules} rules not enforced: {}",
+            "{} {}: {rules} not enforced: {}",
             part.family, part.table, part.why
         ))?;
     }
     if let (Some(size), Some(shadowed)) = (summary.image_bytes, summary.shadowed) {
         let each = size as u64 / summary.rules.max(1) as u64;
         out.line(format!(
-            "compiled: {} ({each} bytes a rule); {} rules no packet can reach",
+            "compiled: {} ({each} bytes a rule); {} no packet can reach",
             bytes(size as u64),
-            number(shadowed as u64)
+            count(shadowed as u64, "rule", "rules")
         ))?;
         let loads = summary
             .cost

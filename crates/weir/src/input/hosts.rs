@@ -55,7 +55,10 @@ impl Hosts {
         list: impl Fn(&mut Answers) -> &mut Vec<(String, T)>,
         ask: impl FnOnce() -> T,
     ) -> T {
-        if let Some((_, known)) = list(&mut self.answers.borrow_mut()).iter().find(|k| k.0 == name) {
+        if let Some((_, known)) = list(&mut self.answers.borrow_mut())
+            .iter()
+            .find(|k| k.0 == name)
+        {
             return known.clone();
         }
         if self.closed {
@@ -93,11 +96,19 @@ impl Names for Hosts {
     }
 
     fn user(&self, name: &str) -> Option<u32> {
-        self.answer(name, |answers| &mut answers.users, || number_in("/etc/passwd", name))
+        self.answer(
+            name,
+            |answers| &mut answers.users,
+            || number_in("/etc/passwd", name),
+        )
     }
 
     fn group(&self, name: &str) -> Option<u32> {
-        self.answer(name, |answers| &mut answers.groups, || number_in("/etc/group", name))
+        self.answer(
+            name,
+            |answers| &mut answers.groups,
+            || number_in("/etc/group", name),
+        )
     }
 }
 
@@ -105,7 +116,9 @@ impl Names for Hosts {
 fn number_in(path: &str, name: &str) -> Option<u32> {
     let text = std::fs::read_to_string(path).ok()?;
     let fields = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let found = fields.into_iter().find(|fields| fields.first() == Some(&name))?;
+    let found = fields
+        .into_iter()
+        .find(|fields| fields.first() == Some(&name))?;
     found.get(2)?.parse().ok()
 }
 

@@ -113,7 +113,8 @@ impl Loaded {
         self.origins = policy.as_ref().map_or_else(Vec::new, origins);
         self.policy = policy;
         self.diagnostics.extend(report.diagnostics);
-        self.diagnostics.sort_by_key(|found| (found.span.source, found.span.start));
+        self.diagnostics
+            .sort_by_key(|found| (found.span.source, found.span.start));
         self.answers = hosts.into_answers();
     }
 }

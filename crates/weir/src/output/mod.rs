@@ -8,7 +8,7 @@ mod json;
 mod text;
 
 pub use json::report;
-pub use text::{Align, Paint, Table, bytes, number};
+pub use text::{Align, Paint, Table, bytes, count, number, utc};
 
 use std::io::{IsTerminal, Write};
 

@@ -2,6 +2,8 @@
 //!
 //! In: cells. Out: lines without trailing blanks. Widths are counted in characters; nothing is cut.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 /// A colour with a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
@@ -58,6 +60,40 @@ pub fn bytes(value: u64) -> String {
         unit += 1;
     }
     format!("{scaled:.1} {}", UNITS[unit])
+}
+
+/// A number of things, with the word for one or for many.
+pub fn count(value: u64, one: &str, many: &str) -> String {
+    match value {
+        1 => format!("1 {one}"),
+        value => format!("{} {many}", number(value)),
+    }
+}
+
+/// A time as RFC 3339 in UTC with microseconds. Days to dates by the calendar's 400-year period.
+pub fn utc(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    // Years begin in March here, so that the odd day is the last one of its year.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let date = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    format!(
+        "{:04}-{month:02}-{date:02}T{:02}:{:02}:{:02}.{:06}Z",
+        era * 400 + year + next,
+        second / 3600,
+        second / 60 % 60,
+        second % 60,
+        since.subsec_micros()
+    )
 }
 
 /// Which side of a column is flush.
@@ -133,6 +169,19 @@ mod tests {
         assert_eq!(bytes(1023), "1023 B");
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(bytes(3 << 30), "3.0 GiB");
+    }
+
+    #[test]
+    fn times_are_dates_in_utc() {
+        let at = |seconds: u64| {
+            utc(UNIX_EPOCH + std::time::Duration::from_micros(seconds * 1_000_000 + 7))
+        };
+        assert_eq!(at(0), "1970-01-01T00:00:00.000007Z");
+        assert_eq!(at(951_782_399), "2000-02-28T23:59:59.000007Z");
+        assert_eq!(at(951_782_400), "2000-02-29T00:00:00.000007Z");
+        assert_eq!(at(1_795_176_000), "2026-11-20T12:00:00.000007Z");
+        assert_eq!(count(1, "rule", "rules"), "1 rule");
+        assert_eq!(count(2000, "rule", "rules"), "2,000 rules");
     }
 
     #[test]

@@ -78,6 +78,12 @@ impl Store {
             .or_exit(Exit::Kernel, "can't become the agent")
     }
 
+    /// Becomes the reader of the packet log, unless another process is.
+    pub fn lock_log(&self) -> anyhow::Result<Option<Lock>> {
+        self.attempt("log.lock")
+            .or_exit(Exit::Kernel, "can't become the reader of the log")
+    }
+
     fn attempt(&self, name: &str) -> std::io::Result<Option<Lock>> {
         match self.lock_file(name, FlockOperation::NonBlockingLockExclusive) {
             Ok(lock) => Ok(Some(lock)),

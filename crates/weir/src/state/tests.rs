@@ -32,7 +32,10 @@ fn saved(text: &str) -> Saved {
         dialect: Some("iptables".to_owned()),
         allow_unsupported: true,
         names: crate::input::Answers {
-            hosts: vec![("gate.example".to_owned(), vec!["192.0.2.1".parse().unwrap()])],
+            hosts: vec![(
+                "gate.example".to_owned(),
+                vec!["192.0.2.1".parse().unwrap()],
+            )],
             ..Default::default()
         },
         kernel_nat: false,
