@@ -79,7 +79,7 @@ impl Common {
             .ok()
             .map(|own| own.with_file_name("weir"));
         let weir = self.weir.clone().or(beside.filter(|path| path.exists()));
-        Loader { weir }
+        Loader { weir, group: None }
     }
 
     /// Prepares a measuring command: signals, leftovers of killed runs.

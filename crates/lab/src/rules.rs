@@ -9,8 +9,8 @@ pub mod families;
 pub mod hostile;
 pub mod ipset;
 pub mod iptables;
-pub mod model;
 pub mod nft;
+pub mod policy;
 
 use std::fmt;
 use std::str::FromStr;

@@ -122,15 +122,14 @@ fn reset(event: &Event) -> Option<Answer> {
     tcp.extend(acknowledgement.to_be_bytes());
     tcp.extend([5 << 4, flags, 0, 0, 0, 0, 0, 0]);
     let mut out = Vec::with_capacity(60);
-    let to;
-    if key.family == 4 {
+    let to = if key.family == 4 {
         let (src, dst) = (ip4(key.dst), ip4(key.src));
         let value = finish(sum(&tcp, pseudo(&src, &dst, proto::TCP, 20)));
         tcp[16..18].copy_from_slice(&value.to_be_bytes());
         put_ipv4(&mut out, src, dst, proto::TCP, 0, true);
         out.extend(tcp);
         seal_ipv4(&mut out);
-        to = IpAddr::V4(Ipv4Addr::from(dst));
+        IpAddr::V4(Ipv4Addr::from(dst))
     } else {
         let (src, dst) = (address(key.dst), address(key.src));
         let start = pseudo(&src.to_be_bytes(), &dst.to_be_bytes(), proto::TCP, 20);
@@ -138,8 +137,8 @@ fn reset(event: &Event) -> Option<Answer> {
         tcp[16..18].copy_from_slice(&value.to_be_bytes());
         put_ipv6(&mut out, src, dst, proto::TCP, 20);
         out.extend(tcp);
-        to = IpAddr::V6(Ipv6Addr::from(dst));
-    }
+        IpAddr::V6(Ipv6Addr::from(dst))
+    };
     Some(Answer {
         bytes: out,
         to,

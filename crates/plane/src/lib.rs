@@ -12,6 +12,7 @@ pub mod features;
 pub mod hooks;
 pub mod load;
 pub mod locals;
+pub mod logtext;
 mod pace;
 mod pin;
 mod plane;

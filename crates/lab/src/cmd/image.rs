@@ -20,7 +20,7 @@ use super::flat::HEADERS;
 use super::{Common, families, grouped, nanoseconds};
 use crate::inject::thread_time;
 use crate::record::{Sample, Table as TextTable};
-use crate::rules::{Header, RuleSet, Shape, model};
+use crate::rules::{Header, RuleSet, Shape, iptables, policy};
 use crate::space::Family;
 use crate::stats::median;
 use crate::trace::Trace;
@@ -48,6 +48,9 @@ struct Row {
     rules: usize,
     /// Why there is no image.
     refused: Option<String>,
+    /// From text to rule model.
+    read_seconds: f64,
+    /// From rule model to image.
     build_seconds: f64,
     bytes: usize,
     entries: usize,
@@ -99,7 +102,10 @@ pub fn run(options: &Options) -> Result<()> {
 fn one(options: &Options, shape: Shape, size: usize, trace: &Trace) -> Result<Row> {
     let family = trace.family;
     let set = RuleSet::generate(shape, size, options.common.seed, family);
-    let policy = model::policy(&set);
+    let text = iptables::text(&set);
+    let start = Instant::now();
+    let policy = policy::read(&text)?;
+    let read_seconds = start.elapsed().as_secs_f64();
     let start = Instant::now();
     let compiled = compile(&policy, &CompileOptions::default());
     let build_seconds = start.elapsed().as_secs_f64();
@@ -108,6 +114,7 @@ fn one(options: &Options, shape: Shape, size: usize, trace: &Trace) -> Result<Ro
         family,
         rules: size,
         refused: None,
+        read_seconds,
         build_seconds,
         bytes: 0,
         entries: 0,
@@ -126,12 +133,17 @@ fn one(options: &Options, shape: Shape, size: usize, trace: &Trace) -> Result<Ro
         }
     };
     row.bytes = compiled.image.len();
-    if let Some(report) = compiled.report.roots.first() {
+    let mut roots = compiled.report.roots.iter();
+    if let Some(report) = roots.find(|root| root.hook == Hook::Input) {
         fill(&mut row, report);
     }
     let image = Image::from_bytes(&compiled.image)
         .map_err(|error| anyhow::anyhow!("the compiler made a broken image: {error:?}"))?;
-    let number = root_number(policy.roots[0].family, Hook::Input, Table::Filter);
+    let model_family = match family {
+        Family::V4 => weir_policy::model::Family::V4,
+        Family::V6 => weir_policy::model::Family::V6,
+    };
+    let number = root_number(model_family, Hook::Input, Table::Filter);
     let root = image.header().roots[number.context("INPUT has a root")?];
     let keys: Vec<Key> = trace.headers.iter().map(key).collect();
     row.lookup = Some(time(&image, root, &keys, options.common.limits().rounds)?);
@@ -189,8 +201,8 @@ fn time(image: &Image, root: u32, keys: &[Key], rounds: usize) -> Result<f64> {
 
 fn table(rows: &[Row]) -> String {
     let headings = [
-        "family", "rules", "build ms", "KiB", "B/rule", "entries", "terms", "hashed", "tables",
-        "chunks", "loads", "ns",
+        "family", "rules", "read ms", "build ms", "KiB", "B/rule", "entries", "terms", "hashed",
+        "tables", "chunks", "loads", "ns",
     ];
     let mut table = TextTable::new(&headings.map(str::to_owned));
     let mut notes = String::new();
@@ -202,6 +214,7 @@ fn table(rows: &[Row]) -> String {
         table.row(vec![
             name,
             grouped(row.rules),
+            format!("{:.1}", row.read_seconds * 1000.0),
             format!("{:.1}", row.build_seconds * 1000.0),
             grouped(row.bytes.div_ceil(1024)),
             format!("{:.0}", row.bytes as f64 / row.rules.max(1) as f64),

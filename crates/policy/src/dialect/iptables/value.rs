@@ -521,7 +521,7 @@ fn print_bytes(out: &mut String, kind: Kind, bytes: u64) {
     let units = [("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10), ("", 1)];
     let (name, size) = units
         .iter()
-        .find(|(_, size)| bytes >= *size && bytes % size == 0)
+        .find(|(_, size)| bytes >= *size && bytes.is_multiple_of(*size))
         .unwrap_or(&units[3]);
     let per_second = if matches!(kind, Kind::HashRate) {
         "/s"

@@ -387,7 +387,7 @@ impl Tests<'_, '_> {
                 self.push(option.negated, cond);
             }
             ("chunk-types", _) => {
-                let what = "flags of SCTP chunks";
+                let what = "a flag of an SCTP chunk";
                 self.unsupported(option.at.0, what, "name the chunk types without flags");
             }
             _ => self.not_taken_up("sctp", option),

@@ -164,7 +164,15 @@ impl TableState<'_> {
 
     /// The chain of this name, or a message that there is none.
     pub(super) fn unknown(&self, name: &str, at: Span) -> Diagnostic {
+        const ALL: [Table; 4] = [Table::Raw, Table::Mangle, Table::Nat, Table::Filter];
+        let own = |table: &Table| super::super::built_in_chains(*table).contains(&name);
+        let owners: Vec<_> = ALL.into_iter().filter(own).map(table_name).collect();
         let table = table_name(self.table);
+        if !owners.is_empty() {
+            let message = format!("table {table} has no chain `{name}`");
+            return Diagnostic::error("unknown-chain", at, message)
+                .help(format!("move the line into table {}", owners.join(" or ")));
+        }
         let names = self.by_name.keys().map(|name| &**name);
         Diagnostic::error(
             "unknown-chain",

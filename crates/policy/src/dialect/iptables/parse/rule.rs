@@ -28,6 +28,8 @@ pub(super) struct RuleState {
     /// How many match modules were loaded when the target was: later ones are searched first.
     pub(super) matches_before_target: usize,
     protocol_module_loaded: bool,
+    /// A module of the rule is unknown, so that options which no module has may be its own.
+    unknown_module: bool,
 }
 
 impl RuleState {
@@ -179,7 +181,9 @@ impl Parser {
             }
             Err(found) => {
                 state.negation = None;
-                self.fail(state, found);
+                if !state.unknown_module {
+                    self.fail(state, found);
+                }
                 skip_values(cursor);
             }
         }
@@ -626,6 +630,7 @@ impl Parser {
             }
             None => {
                 let found = self.unknown_module(Role::Match, text, at);
+                state.unknown_module = true;
                 self.fail(state, found);
             }
         }

@@ -335,13 +335,13 @@ impl Parser {
             return;
         }
         let message = format!("unknown command `{text}`");
-        let names = COMMANDS
-            .iter()
-            .flat_map(|row| [row.0, row.1])
-            .chain(["COMMIT"]);
-        let found = Diagnostic::error("unknown-command", at, message)
-            .help("a line is `*table`, `:chain policy`, a rule such as `-A INPUT ...`, or `COMMIT`")
-            .did_you_mean(text, names);
+        let mut found = Diagnostic::error("unknown-command", at, message).help(
+            "a line is `*table`, `:chain policy`, a rule such as `-A INPUT ...`, or `COMMIT`",
+        );
+        if text.len() > 2 {
+            let names = COMMANDS.iter().map(|row| row.1);
+            found = found.did_you_mean(text, names.chain(["COMMIT"]));
+        }
         self.report(found);
     }
 
