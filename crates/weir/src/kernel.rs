@@ -41,8 +41,10 @@ impl Kernel {
     /// Opens the plane of a namespace, `None` for the present one.
     pub fn open(name: Option<&str>) -> anyhow::Result<Self> {
         netns::enter(name)?;
+        let plane = Plane::open(None).map_err(plane_error)?;
+        netns::leave_private_mounts()?;
         Ok(Kernel {
-            plane: Plane::open(None).map_err(plane_error)?,
+            plane,
             store: Store::of(netns::identity()?),
         })
     }

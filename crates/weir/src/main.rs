@@ -14,7 +14,6 @@ mod exit;
 mod explain;
 mod input;
 mod kernel;
-mod logtext;
 mod nat;
 mod needs;
 mod netns;

@@ -49,6 +49,17 @@ pub fn enter(name: Option<&str>) -> anyhow::Result<()> {
     )
 }
 
+/// Leaves the mount namespace that `ip netns exec` makes for its command, so that the agent, which
+/// outlives the command, sees the same files as everybody else. Files named by the user must have
+/// been opened before.
+pub fn leave_private_mounts() -> anyhow::Result<()> {
+    match weir_plane::space::first_mounts() {
+        Some(mounts) => move_into_link_name_space(mounts.as_fd(), Some(LinkNameSpaceType::Mount))
+            .or_exit(Exit::Kernel, "can't leave the private mount namespace"),
+        None => Ok(()),
+    }
+}
+
 /// The namespace of this thread.
 pub fn identity() -> anyhow::Result<Identity> {
     identity_of(Path::new(CURRENT)).or_exit(Exit::Kernel, "can't tell the network namespace")

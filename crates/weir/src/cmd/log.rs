@@ -8,7 +8,6 @@ use crate::enforce::nothing_enforced;
 use crate::exit::{Exit, failure};
 use crate::input::{self, Loaded};
 use crate::kernel::{Kernel, plane_error};
-use crate::logtext::{Logged, Wants, line};
 use crate::output::{Output, utc};
 use crate::rules::Places;
 use crate::spec::{address, protocol};
@@ -18,6 +17,7 @@ use std::collections::hash_map::Entry;
 use std::time::{Duration, Instant, SystemTime};
 use weir_engine::packet::Key;
 use weir_plane::events::{Event, Kind};
+use weir_plane::logtext::line;
 use weir_policy::model::{Family, LogOp, NflogOp, Op, RuleId};
 
 /// Options of `weir log`.
@@ -155,7 +155,7 @@ impl Follower<'_> {
     fn write(&mut self, kernel: &Kernel, event: &Event, out: &mut Output) -> anyhow::Result<()> {
         self.written += 1;
         let found = self.find(kernel, event)?;
-        let text = line(&logged(event, found));
+        let text = line(event, &found.options());
         match out.is_json() {
             true => out.record(&record(event, found, text)),
             false => out.line(text),
@@ -201,31 +201,17 @@ impl Found {
         Ok(found)
     }
 
-    fn prefix(&self) -> &str {
+    /// The options of the text form; NFLOG has only a prefix.
+    fn options(&self) -> LogOp {
         match (&self.log, &self.nflog) {
-            (Some(log), _) => &log.prefix,
-            (None, Some(log)) => &log.prefix,
-            (None, None) => "",
+            (Some(log), _) => log.clone(),
+            (None, nflog) => LogOp {
+                prefix: nflog
+                    .as_ref()
+                    .map_or_else(String::new, |log| log.prefix.clone()),
+                ..LogOp::default()
+            },
         }
-    }
-}
-
-fn logged<'a>(event: &'a Event, found: &'a Found) -> Logged<'a> {
-    let wants = found.log.as_ref().map_or_else(Wants::default, |log| Wants {
-        tcp_sequence: log.tcp_sequence,
-        tcp_options: log.tcp_options,
-        ip_options: log.ip_options,
-        uid: log.uid,
-    });
-    Logged {
-        prefix: found.prefix(),
-        in_name: &event.in_iface,
-        out_name: &event.out_iface,
-        link: &event.link,
-        bytes: &event.bytes,
-        mark: event.mark,
-        owner: event.owner,
-        wants,
     }
 }
 
@@ -280,7 +266,7 @@ fn record(event: &Event, found: &Found, text: String) -> Record {
                 Kind::Nflog => "nflog",
                 Kind::Reject(_) => "reject",
             },
-            prefix: found.prefix().to_owned(),
+            prefix: found.options().prefix,
             level: found.log.as_ref().map(|log| log.level),
             group: found.nflog.as_ref().map(|log| log.group),
             rule: found.rule.clone(),
