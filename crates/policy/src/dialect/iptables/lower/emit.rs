@@ -127,6 +127,13 @@ impl Lowering<'_> {
                     _
                 ))
             ) && table.table == Table::Filter,
+            only_closes: match &entry.rule.target {
+                Some(super::super::ast::Target::Verdict(verdict, _)) => {
+                    *verdict == super::super::ast::BuiltIn::Drop
+                }
+                Some(super::super::ast::Target::Module(target)) => target.spec.name == "REJECT",
+                _ => false,
+            },
         };
         gathered.rule(entry);
         let action = gathered.action(entry, chain);

@@ -25,6 +25,8 @@ pub(super) struct Tests<'l, 'a> {
     pub(super) refused: Vec<Diagnostic>,
     /// The rule could only accept, so that a test that never holds makes it stricter.
     pub(super) only_opens: bool,
+    /// The rule could only drop, so that a test that always holds makes it stricter.
+    pub(super) only_closes: bool,
 }
 
 impl Tests<'_, '_> {
@@ -247,7 +249,12 @@ impl Tests<'_, '_> {
             .collect();
         if !translated.is_empty() {
             let names = translated.join(" and ");
-            if option.negated || !self.only_opens {
+            let stricter = if option.negated {
+                self.only_closes
+            } else {
+                self.only_opens
+            };
+            if !stricter {
                 let help = "weir does not see the kernel's address translation";
                 return self.unsupported(option.at.0, &format!("the state {names}"), help);
             }
