@@ -80,7 +80,10 @@ static __always_inline __u64 flow_mask_of(__u64 bit)
 /* 1 when a < b; both below 2^63. */
 static __always_inline __u64 flow_less(__u64 a, __u64 b)
 {
-	return (a - b) >> 63;
+	__u64 difference = a - b;
+
+	FLOW_ONE_COPY(difference);
+	return difference >> 63;
 }
 
 /* 1 when the 128-bit a < b, or when they are equal and `otherwise`. */
