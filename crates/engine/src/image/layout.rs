@@ -17,8 +17,9 @@ pub const ALIGN: usize = 64;
 pub const LENGTH_MAX: usize = 1 << 28;
 /// Steps of one walk over one root.
 pub const STEPS_MAX: u32 = 4096;
-/// Terms of one bit-vector chunk: one summary word of 64 bits over words of 64 bits.
-pub const CHUNK_TERMS_MAX: usize = 4096;
+/// Terms of one bit-vector chunk: a summary word over at most 16 words of 64 bits. More would make
+/// the kernel's verifier follow more paths than it allows.
+pub const CHUNK_TERMS_MAX: usize = 1024;
 /// Tests of one entry.
 pub const TESTS_MAX: usize = 8;
 /// Operations of one entry.
@@ -280,7 +281,9 @@ pub struct Chunk {
     /// Bytes of a row: with one word, the word; with more, a summary word and the words.
     pub stride: u32,
     /// Zero.
-    pub padding: [u32; 3],
+    pub zero: u32,
+    /// All ones: where an AND of rows begins.
+    pub ones: u64,
     /// Source and destination.
     pub addresses: [AddressMap; 2],
     /// Source and destination port.
