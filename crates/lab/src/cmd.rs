@@ -3,6 +3,7 @@
 pub mod crr;
 pub mod established;
 pub mod flat;
+pub mod image;
 pub mod load;
 pub mod peers;
 pub mod push;
@@ -78,7 +79,7 @@ impl Common {
             .ok()
             .map(|own| own.with_file_name("weir"));
         let weir = self.weir.clone().or(beside.filter(|path| path.exists()));
-        Loader { weir }
+        Loader { weir, group: None }
     }
 
     /// Prepares a measuring command: signals, leftovers of killed runs.
@@ -87,7 +88,8 @@ impl Common {
     /// When that fails.
     pub fn begin(&self) -> Result<()> {
         interrupt::listen()?;
-        netns::remove_stale().context("cannot remove namespaces of an earlier run")
+        let weir = self.loader().weir;
+        netns::remove_stale(weir.as_deref()).context("cannot remove namespaces of an earlier run")
     }
 
     /// Prints the result and writes the record.
@@ -145,7 +147,7 @@ pub fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

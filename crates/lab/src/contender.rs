@@ -9,12 +9,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::hook::Hook;
+use crate::memory::Group;
 use crate::netns::Namespace;
 use crate::rules::{RuleSet, ipset, iptables, nft};
 use crate::space::Family;
@@ -102,6 +104,8 @@ pub struct Loading {
     pub cpu_seconds: f64,
     /// Its largest resident set.
     pub resident_bytes_max: u64,
+    /// Kernel memory charged to it that is still there; nothing when nobody asked.
+    pub kernel_bytes: Option<u64>,
 }
 
 /// A namespace with a filter in it. Dropping it takes the filter out and removes the namespace.
@@ -131,6 +135,8 @@ pub struct Refused {
 pub struct Loader {
     /// The weir program, once there is one.
     pub weir: Option<PathBuf>,
+    /// Where kernel memory is charged to, when it is to be known.
+    pub group: Option<Arc<Group>>,
 }
 
 impl Loader {
@@ -174,7 +180,7 @@ impl Loader {
         };
         loaded.lossy = texts.lossy;
         for step in texts.steps {
-            match step.load(&loaded.namespace)? {
+            match step.load(&loaded.namespace, self.group.as_deref())? {
                 Ok(loading) => {
                     let before = loaded.loading.unwrap_or(Loading::NOTHING);
                     loaded.loading = Some(before.and(loading));
@@ -271,9 +277,16 @@ impl Step {
         }
     }
 
-    fn load(self, namespace: &Namespace) -> Result<Result<Loading, Refused>> {
+    fn load(
+        self,
+        namespace: &Namespace,
+        group: Option<&Group>,
+    ) -> Result<Result<Loading, Refused>> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments);
+        if let Some(group) = group {
+            command = group.command(&command);
+        }
         // Files for everything: a pipe would make the loader wait for us.
         let (path, text, as_argument) = match &self.input {
             Input::Standard(text) => (
@@ -286,13 +299,19 @@ impl Step {
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         let result = if as_argument {
             command.arg(&path).stdin(Stdio::null());
-            timed(&mut command)
+            timed(&self.program, &mut command)
         } else {
             command.stdin(fs::File::open(&path)?);
-            namespace.enter(|| timed(&mut command))
+            namespace.enter(|| timed(&self.program, &mut command))
         };
         fs::remove_file(&path).ok();
-        result
+        let kernel_bytes = group.map(Group::kernel_bytes).transpose()?;
+        result.map(|loaded| {
+            loaded.map(|loading| Loading {
+                kernel_bytes,
+                ..loading
+            })
+        })
     }
 }
 
@@ -301,6 +320,7 @@ impl Loading {
         seconds: 0.0,
         cpu_seconds: 0.0,
         resident_bytes_max: 0,
+        kernel_bytes: None,
     };
 
     fn and(self, other: Loading) -> Loading {
@@ -308,13 +328,14 @@ impl Loading {
             seconds: self.seconds + other.seconds,
             cpu_seconds: self.cpu_seconds + other.cpu_seconds,
             resident_bytes_max: self.resident_bytes_max.max(other.resident_bytes_max),
+            // Steps are charged to the same group: the last one sees all.
+            kernel_bytes: other.kernel_bytes,
         }
     }
 }
 
 /// Runs a program to its end and measures it.
-fn timed(command: &mut Command) -> Result<Result<Loading, Refused>> {
-    let name = command.get_program().to_string_lossy().into_owned();
+fn timed(name: &str, command: &mut Command) -> Result<Result<Loading, Refused>> {
     let errors = tempfile_for_errors()?;
     command.stdout(Stdio::null()).stderr(errors.0.try_clone()?);
     let start = Instant::now();
@@ -344,6 +365,7 @@ fn timed(command: &mut Command) -> Result<Result<Loading, Refused>> {
         seconds: elapsed.as_secs_f64(),
         cpu_seconds: used.cpu.as_secs_f64(),
         resident_bytes_max: used.resident_bytes_max,
+        kernel_bytes: None,
     }))
 }
 

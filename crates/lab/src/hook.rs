@@ -14,11 +14,14 @@ use std::mem::MaybeUninit;
 
 use anyhow::{Context, Result};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, NF_INET_LOCAL_IN, NFPROTO_IPV4, NFPROTO_IPV6, NetfilterOpts, OpenObject};
+use libbpf_rs::{
+    Link, NF_INET_LOCAL_IN, NFPROTO_IPV4, NFPROTO_IPV6, NetfilterOpts, OpenObject, ProgramInput,
+};
 
 use crate::netns::Namespace;
 use crate::space::Family;
-use skeleton::HookSkelBuilder;
+use crate::trace::Trace;
+use skeleton::{HookSkel, HookSkelBuilder};
 
 /// A program that is attached for as long as this value lives.
 pub struct Hook {
@@ -37,9 +40,8 @@ impl Hook {
     /// # Errors
     /// When the kernel has no netfilter links (before 6.4) or refuses.
     pub fn attach(namespace: &Namespace, family: Family) -> Result<Hook> {
-        let mut storage = MaybeUninit::<OpenObject>::uninit();
-        let open = HookSkelBuilder::default().open(&mut storage)?;
-        let skeleton = open.load().context("cannot load the accepting program")?;
+        let mut storage = MaybeUninit::uninit();
+        let skeleton = load(&mut storage)?;
         let options = NetfilterOpts {
             protocol_family: if family == Family::V6 {
                 NFPROTO_IPV6
@@ -61,4 +63,29 @@ impl Hook {
             .context("cannot attach to INPUT")?;
         Ok(Hook { _link: link })
     }
+}
+
+/// Nanoseconds of one run of the accepting program by itself, under BPF_PROG_TEST_RUN.
+///
+/// # Errors
+/// When the kernel refuses the program or the run.
+pub fn time_alone() -> Result<f64> {
+    let mut storage = MaybeUninit::uninit();
+    let skeleton = load(&mut storage)?;
+    let trace = Trace::tcp(Family::V4, 1, 1).bytes();
+    // The kernel takes the packet with an Ethernet header and wants IPv4 or IPv6 in it.
+    let mut packet = vec![0; 14];
+    packet[12] = 0x08;
+    packet.extend_from_slice(&trace);
+    let output = skeleton.progs.accept_all.test_run(ProgramInput {
+        data_in: Some(&packet),
+        repeat: 1_000_000,
+        ..ProgramInput::default()
+    })?;
+    Ok(output.duration.as_nanos() as f64)
+}
+
+fn load(storage: &mut MaybeUninit<OpenObject>) -> Result<HookSkel<'_>> {
+    let open = HookSkelBuilder::default().open(storage)?;
+    open.load().context("cannot load the accepting program")
 }

@@ -13,6 +13,7 @@ pub mod inject;
 pub mod interrupt;
 pub mod machine;
 pub mod measure;
+pub mod memory;
 pub mod netns;
 pub mod programs;
 pub mod record;

@@ -83,7 +83,9 @@ pub fn date_and_time() -> (String, String) {
 /// Year, month and day of a number of days since 1970 (proleptic Gregorian calendar).
 fn civil(mut days: u64) -> (u64, u64, u64) {
     let mut year = 1970;
-    let leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     while days >= 365 + u64::from(leap(year)) {
         days -= 365 + u64::from(leap(year));
         year += 1;

@@ -27,6 +27,8 @@ enum Command {
     Established(cmd::established::Options),
     /// Service demand of TCP transactions through stateful rules
     Crr(cmd::crr::Options),
+    /// Images without a kernel: build time, bytes, user-plane lookups
+    Image(cmd::image::Options),
     /// Push packets into somebody else's namespace and time its receive path
     Push(cmd::push::Options),
 }
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Command::Load(options) => cmd::load::run(&options),
         Command::Established(options) => cmd::established::run(&options),
         Command::Crr(options) => cmd::crr::run(&options),
+        Command::Image(options) => cmd::image::run(&options),
         Command::Push(options) => cmd::push::run(&options),
     };
     match result {

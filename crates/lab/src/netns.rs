@@ -188,11 +188,11 @@ impl Drop for Namespace {
     }
 }
 
-/// Removes namespaces of lab processes that are gone.
+/// Removes namespaces of lab processes that are gone, with what the weir program pinned for them.
 ///
 /// # Errors
 /// When one cannot be removed.
-pub fn remove_stale() -> Result<()> {
+pub fn remove_stale(weir: Option<&Path>) -> Result<()> {
     let Ok(entries) = std::fs::read_dir(NETNS_DIRECTORY) else {
         return Ok(()); // no namespace was ever made on this machine
     };
@@ -204,9 +204,14 @@ pub fn remove_stale() -> Result<()> {
         let Some(Ok(pid)) = rest.split('-').next().map(str::parse::<u32>) else {
             continue;
         };
-        if !Path::new(&format!("/proc/{pid}")).exists() {
-            run(Command::new("ip").args(["netns", "del", &name]), None)?;
+        if Path::new(&format!("/proc/{pid}")).exists() {
+            continue;
         }
+        if let Some(weir) = weir {
+            // Most leftovers never held weir, and then it has nothing to unload.
+            run(Command::new(weir).args(["unload", "--netns", &name]), None).ok();
+        }
+        run(Command::new("ip").args(["netns", "del", &name]), None)?;
     }
     Ok(())
 }

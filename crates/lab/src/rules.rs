@@ -10,6 +10,7 @@ pub mod hostile;
 pub mod ipset;
 pub mod iptables;
 pub mod nft;
+pub mod policy;
 
 use std::fmt;
 use std::str::FromStr;

@@ -147,3 +147,40 @@ fn packets_go_into_a_namespace_of_somebody_else() {
     assert!(Namespace::open(&theirs.name, "v7").is_err());
     assert!(Namespace::open("wtlab-there-is-none", "v0").is_err());
 }
+
+#[test]
+fn a_program_is_quick_and_its_time_is_known() {
+    if !root() {
+        return;
+    }
+    let alone = weir_lab::hook::time_alone().expect("the program runs");
+    assert!(
+        (1.0..1_000.0).contains(&alone),
+        "{alone} ns for a program that does nothing"
+    );
+    let set = RuleSet::generate(Shape::Exp, 0, 1, Family::V4);
+    let loader = Loader::default();
+    let mut injector = Injector::new(&Trace::tcp(Family::V4, 100, 9)).expect("loaded");
+    let hook = loader
+        .load(Contender::Hook, &set)
+        .expect("a namespace")
+        .expect("attached");
+    let inside = weir_lab::programs::time_per_packet(&hook, &mut injector, 1_003);
+    let inside = inside
+        .expect("measured")
+        .expect("the program saw every packet");
+    assert!(
+        (1.0..100_000.0).contains(&inside),
+        "{inside} ns inside a program"
+    );
+    let bare = loader
+        .load(Contender::None, &set)
+        .expect("a namespace")
+        .expect("nothing to load");
+    let inside = weir_lab::programs::time_per_packet(&bare, &mut injector, 1_009);
+    assert_eq!(
+        inside.expect("measured"),
+        None,
+        "there is no program on a bare path"
+    );
+}

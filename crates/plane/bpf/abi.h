@@ -105,10 +105,12 @@ struct weir_settings {
 	__u32 rule_capacity;	/* rules (counters) in a slot */
 	__u32 shard_shift;	/* a rule has 1 << shard_shift counters, chosen by CPU */
 	__u32 history_mask;	/* bytes of a history slot less one, a power of two less one */
-	__u32 flow_mask;	/* bytes of the flow table less one, a power of two less one */
+	__u32 flow_lines;	/* lines of 64 slots of the flow table: see flow_abi.h */
 	__u32 testing;		/* loaded for BPF_PROG_TEST_RUN: weir_control.test is read */
 	__u64 jiffy_multiplier;	/* milliseconds = jiffies * multiplier >> 20 */
 	__u64 hash_seed[2];	/* of the flow table */
+	__u32 flow_entries;	/* offsets in the flow table */
+	__u32 flow_cold;
 };
 
 /* Bytes after the end of a slot, so that a masked offset plus a record stays inside. */
@@ -173,6 +175,7 @@ struct weir_control {
 	__u64 flow_statistics[16];	/* see flow.h */
 	__u8 pad_end[48];
 	struct weir_test test;
+	struct weir_settings loaded;	/* what the programs were loaded with */
 };
 
 /* Addresses with a routing type of their own, sorted, disjoint: who is LOCAL, who BROADCAST. */
@@ -201,7 +204,7 @@ enum weir_event_kind {
 };
 
 /* A record in a ring buffer. */
-#define WEIR_EVENT_BYTES 640
+#define WEIR_EVENT_BYTES 1232	/* what an ICMPv6 error may carry */
 struct weir_event {
 	__u64 time_ms;		/* packet clock */
 	__u32 kind;		/* enum weir_event_kind */

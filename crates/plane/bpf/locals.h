@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Routing type of an address, from the table that user space keeps (map locals). Twin of
- * plane::locals::Table::types.
+ * policy::eval::Locals::kind.
  */
 #ifndef WEIR_LOCALS_H
 #define WEIR_LOCALS_H
 
 #include "maps.h"
 
-/*
- * Bits of enum weir_address_type. IPv4: exactly one. IPv6: LOCAL comes with UNICAST, as the
- * kernel's addrtype match takes the words; the unspecified address has none.
- */
+/* One bit of enum weir_address_type; what the table does not name is UNICAST. */
 static __noinline __u64 weir_address_types(__u64 high, __u64 low, __u8 family)
 {
 	struct weir_control *c = weir_get_control();

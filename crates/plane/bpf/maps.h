@@ -19,14 +19,15 @@ SEC(".rodata.weir") const volatile struct weir_settings weir_settings = {
 	.image_mask = 0xffff,
 	.rule_capacity = 1024,
 	.history_mask = 0xffff,
-	.flow_mask = 0xffff,
+	.flow_lines = 4,
+	.flow_entries = 4096,
+	.flow_cold = 4096 + 4 * 64 * 64,
 	.jiffy_multiplier = 1000ULL << 20,
 };
 #define weir_image_mask (weir_settings.image_mask)
 #define weir_rule_capacity (weir_settings.rule_capacity)
 #define weir_shard_shift (weir_settings.shard_shift)
 #define weir_history_mask (weir_settings.history_mask)
-#define weir_flow_mask (weir_settings.flow_mask)
 #define weir_testing (weir_settings.testing)
 
 #define FLAT_ARRAY(name, entries, bytes)                                                           \
@@ -55,13 +56,13 @@ struct {
 /* Log records, for `weir log`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
+	__uint(max_entries, 1 << 21);
 } events SEC(".maps");
 
 /* Rejected packets, for the answer process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 19);
+	__uint(max_entries, 1 << 20);
 } rejects SEC(".maps");
 
 struct {

@@ -56,6 +56,9 @@ static __noinline struct weir_scratch *meta_copy(struct sk_buff___local *skb,
 #define DEVICE_AT(a) ((struct net_device___local *)bpf_rdonly_cast( \
 	(const void *)(a), bpf_core_type_id_kernel(struct net_device___local)))
 
+#define SOCKET_AT(a) ((struct sock___local *)bpf_rdonly_cast( \
+	(const void *)(a), bpf_core_type_id_kernel(struct sock___local)))
+
 #define ARPHRD_ETHER 1
 #define NO_MAC_HEADER 0xffff
 #define TCP_TIME_WAIT 6
@@ -132,7 +135,7 @@ static __always_inline struct sock___local *meta_socket(const struct sk_buff___l
 	if (sk->__sk_common.skc_state == TCP_TIME_WAIT)
 		return NULL;
 	if (sk->__sk_common.skc_state == TCP_NEW_SYN_RECV)
-		return sk->__sk_common.skc_listener;
+		return SOCKET_AT(sk->__sk_common.skc_listener);
 	return sk;
 }
 

@@ -32,6 +32,8 @@ static __always_inline int weir_walk(const __u8 *image, __u32 root, struct walk 
 		struct weir_report r = { .now_ms = w->now_ms, .kind = WEIR_EVENT_LOG, .slot = w->slot, .mark = w->packet.mark };
 		weir_report_event(&w->seen, &w->packet, &r);
 	}
+	if (w->packet.state == WEIR_STATE_RELATED)
+		return WEIR_VERDICT_ACCEPT;
 	weir_count(w->slot, 0, w->packet.length);
 	w->deciding = 0;
 	w->reject = words[1];

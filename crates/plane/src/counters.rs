@@ -19,3 +19,14 @@ pub fn read(instance: &Instance, slot: u32, rules: u32) -> Vec<(u64, u64)> {
         })
         .collect()
 }
+
+/// Start the counters of a slot that packets do not use from these numbers.
+pub fn preset(instance: &Instance, slot: u32, values: &[(u64, u64)]) {
+    let map = instance.map("counters");
+    let rules = instance.settings.rule_capacity as usize;
+    for (rule, (packets, bytes)) in values.iter().take(rules).enumerate() {
+        let at = slot as usize * map.entry + (rule << instance.settings.shard_shift) * 16;
+        map.memory().store64(at, *packets);
+        map.memory().store64(at + 8, *bytes);
+    }
+}

@@ -1,16 +1,30 @@
 //! Data planes that carry packets: eBPF programs on netfilter hooks.
 
 pub mod abi;
+pub mod agent;
+pub mod answers;
+mod attach;
 mod clock;
 mod counters;
 pub mod error;
+pub mod events;
 pub mod features;
+pub mod hooks;
 pub mod load;
+pub mod locals;
+pub mod logtext;
+mod pace;
+mod pin;
+mod plane;
+pub mod space;
 pub mod swap;
 mod sys;
 pub mod testrun;
 
+pub use agent::Agent;
 pub use error::{PlaneError, Result};
+pub use plane::{Applied, ApplyOptions, Plane, Status};
+pub use swap::Policy;
 
 /// For tests: whether kernel tests can run here. Says loudly when not; with `WEIR_REQUIRE_KERNEL=1`
 /// that is a failure.

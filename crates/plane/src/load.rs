@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, Object, ObjectBuilder, PrintLevel};
+use weir_engine::flow::Layout;
 use zerocopy::IntoBytes;
 
 use crate::abi::{self, Control, Settings};
@@ -49,7 +50,7 @@ pub struct Capacity {
     pub rules: u32,
     /// Bytes of one history slot: a power of two.
     pub history: u32,
-    /// Bytes of the flow table: a power of two.
+    /// Flows that the flow table is made for.
     pub flows: u32,
 }
 
@@ -77,8 +78,18 @@ impl Capacity {
             image: round(image, "image")?,
             rules: (rules + rules / 4).max(1024).next_power_of_two(),
             history: round(history, "history")?,
-            flows: flows.next_power_of_two().max(1 << 16),
+            flows,
         })
+    }
+
+    /// Room for what either has room for; the flow table of `other`, because it is used again.
+    pub fn at_least(self, other: Capacity) -> Capacity {
+        Capacity {
+            image: self.image.max(other.image),
+            rules: self.rules.max(other.rules),
+            history: self.history.max(other.history),
+            flows: other.flows,
+        }
     }
 
     /// Whether a policy of these sizes fits.
@@ -162,7 +173,14 @@ impl Instance {
             image: self.settings.image_mask + 1,
             rules: self.settings.rule_capacity,
             history: self.settings.history_mask + 1,
-            flows: self.settings.flow_mask + 1,
+            flows: self.flow_layout().flows(),
+        }
+    }
+
+    /// Where the parts of the flow table are.
+    pub fn flow_layout(&self) -> Layout {
+        Layout {
+            lines: self.settings.flow_lines,
         }
     }
 
@@ -223,21 +241,23 @@ fn random_seed() -> [u64; 2] {
     })
 }
 
-/// Load the programs with maps of these sizes. `flows`: a flow table (and its seed) to go on with.
-pub fn load(
-    capacity: Capacity,
-    testing: bool,
-    reuse: Option<(BorrowedFd<'_>, [u64; 2])>,
-) -> Result<Instance> {
+/// Maps that a larger instance goes on using: flows, and what other processes hold open.
+const LASTING: [&str; 5] = ["flows", "locals", "events", "rejects", "handoff"];
+
+/// Load the programs with maps of these sizes; `old`: the instance whose lasting maps are used on.
+pub fn load(capacity: Capacity, testing: bool, old: Option<&Instance>) -> Result<Instance> {
+    let layout = old.map_or(Layout::for_flows(capacity.flows), Instance::flow_layout);
     let settings = Settings {
         image_mask: capacity.image - 1,
         rule_capacity: capacity.rules,
         shard_shift: if testing { 0 } else { shard_shift() },
         history_mask: capacity.history - 1,
-        flow_mask: capacity.flows - 1,
+        flow_lines: layout.lines,
+        flow_entries: layout.entries() as u32,
+        flow_cold: layout.cold() as u32,
         testing: u32::from(testing),
         jiffy_multiplier: clock::jiffy_multiplier()?,
-        hash_seed: reuse.map_or_else(random_seed, |(_, seed)| seed),
+        hash_seed: old.map_or_else(random_seed, |old| old.settings.hash_seed),
     };
     LOG.lock().map(|mut l| l.clear()).ok();
     libbpf_rs::set_print(Some((PrintLevel::Info, remember)));
@@ -246,7 +266,7 @@ pub fn load(
         .map_err(|e| load_error(&e.to_string()))?;
     resize(&mut open, "images", capacity.image + abi::SLACK)?;
     resize(&mut open, "histories", capacity.history + abi::SLACK)?;
-    resize(&mut open, "flows", capacity.flows + abi::SLACK)?;
+    resize(&mut open, "flows", layout.bytes() as u32)?;
     resize(
         &mut open,
         "counters",
@@ -257,14 +277,21 @@ pub fn load(
             map.set_initial_value(settings.as_bytes())
                 .map_err(|e| load_error(&e.to_string()))?;
         }
-        if let (true, Some((fd, _))) = (map.name() == "flows", reuse) {
-            map.reuse_fd(fd).map_err(|e| load_error(&e.to_string()))?;
+        let name = map.name().to_string_lossy().into_owned();
+        if let (true, Some(old)) = (LASTING.contains(&name.as_str()), old) {
+            map.reuse_fd(old.map(&name).fd.as_fd())
+                .map_err(|e| load_error(&e.to_string()))?;
         }
     }
     let object = open.load().map_err(|e| load_error(&e.to_string()))?;
     let instance = take(&object, settings)?;
     let control = instance.control();
     control.store32(std::mem::offset_of!(Control, event_limit), 10_000);
+    let timeouts = weir_policy::eval::track::timeouts::Timeouts::default();
+    for (at, timeout) in timeouts.0.into_iter().enumerate() {
+        control.store32(std::mem::offset_of!(Control, settings) + 4 * at, timeout);
+    }
+    control.write(std::mem::offset_of!(Control, loaded), settings.as_bytes());
     control.store32(std::mem::offset_of!(Control, abi), abi::VERSION);
     Ok(instance)
 }

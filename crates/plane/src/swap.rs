@@ -86,3 +86,48 @@ pub fn flip(instance: &Instance) {
         .control()
         .store32(offset_of!(Control, active), next);
 }
+
+/// Copy the settings that belong to the namespace, not to the policy, into a new instance.
+pub fn carry_over(old: &Instance, new: &Instance) {
+    let copy = |offset: usize, length: usize| {
+        let mut bytes = vec![0; length];
+        old.control().read(offset, &mut bytes);
+        new.control().write(offset, &bytes);
+    };
+    copy(offset_of!(Control, locals_active), 4);
+    copy(offset_of!(Control, answering), 4);
+    copy(offset_of!(Control, answer_cookie), 32);
+    copy(offset_of!(Control, settings), 128);
+    copy(offset_of!(Control, event_limit), 4);
+    copy(offset_of!(Control, reasons), 128);
+    copy(offset_of!(Control, flow_statistics), 128);
+}
+
+/// Copy the policy in force in `old` into the empty spare slot of `new`, so that one can return to
+/// it. Does nothing when that slot holds one already, or there is none.
+pub fn keep_previous(old: &Instance, new: &Instance) -> Result<()> {
+    let (from, to) = (active(old), 1 - active(new));
+    let number = generation(old, from);
+    let room = new
+        .capacity()
+        .holds(old.capacity().image as usize, old.capacity().rules, 0);
+    if number == 0 || generation(new, to) != 0 || !room {
+        return Ok(());
+    }
+    let images = (old.map("images"), new.map("images"));
+    let mut image = vec![0; old.capacity().image as usize];
+    images
+        .0
+        .memory()
+        .read(from as usize * images.0.entry, &mut image);
+    let policy = Policy {
+        image: &image,
+        rules: 0,
+        history: 0,
+        hooks: hooks(old, from),
+    };
+    write_spare(new, &policy, number)?;
+    let rules = old.capacity().rules;
+    crate::counters::preset(new, to, &crate::counters::read(old, from, rules));
+    Ok(())
+}

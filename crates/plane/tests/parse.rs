@@ -84,7 +84,7 @@ fn network(random: &mut Rng, family: Family, proto: u8, bytes: &mut Vec<u8>, dep
             size / 8 - 1
         });
         let word = if *kind == 44 {
-            offset << 3 | offset >> 13
+            offset.rotate_left(3)
         } else {
             random.u16(..)
         };

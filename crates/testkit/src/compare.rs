@@ -9,4 +9,6 @@
 pub mod case;
 pub mod counters;
 pub mod engine;
+pub mod model;
 pub mod report;
+pub mod tap;

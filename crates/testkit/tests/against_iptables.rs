@@ -9,14 +9,18 @@
 //! `WEIR_REQUIRE_KERNEL=1`. `WEIR_BIN` names the weir program, `WEIR_CASES` (comma-separated
 //! stems) picks cases, `WEIR_VERBOSE=1` prints what arrived at each step.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use weir_policy::model::Policy;
 use weir_testkit::compare::case::{self, Case};
 use weir_testkit::compare::engine::{self, Engine, Reading, Run};
+use weir_testkit::compare::model::Follower;
 use weir_testkit::compare::report;
+use weir_testkit::compare::tap::Asked;
 use weir_testkit::sys;
 
 /// One laboratory at a time: the machine is small and the tools of the original share a lock.
@@ -217,6 +221,97 @@ fn with_one_rule_changed(case: &Case) -> Option<Case> {
         .to_owned();
     *text = text.replacen(&line, &line.replace("-j ACCEPT", "-j DROP"), 1);
     Some(changed)
+}
+
+#[test]
+fn tap_changes_nothing() {
+    if !kernel_is_ours("tap_changes_nothing") {
+        return;
+    }
+    let _guard = lock();
+    let (mut found, mut seen) = (Vec::new(), 0);
+    for case in &cases() {
+        let plain = engine::run(case, &Engine::Iptables, None, Reading::AtEnd).expect("run");
+        let observed = engine::observe(case, Asked::Packet).expect("run with a tap");
+        seen += observed.sightings.len();
+        found.extend(report::differences(
+            case,
+            &plain,
+            &observed.run,
+            ("plain", "tapped"),
+        ));
+    }
+    println!("{seen} packets seen at hooks");
+    assert!(
+        found.is_empty(),
+        "the tap changes what it watches:\n{}",
+        found.join("\n")
+    );
+}
+
+/// Where weir's tracking is meant to differ from the kernel's, and why.
+fn known_difference(remark: &str) -> Option<&'static str> {
+    const REASONS: &[(&str, &str)] = &[
+        ("BAD-CHECKSUM", "transport checksums are not verified"),
+        ("protocol 132 ", "SCTP has no handshake states"),
+        (
+            "protocol 136 ",
+            "Linux 6.18 checks UDP-Lite as if it were UDP",
+        ),
+        (
+            "protocol 47 20 bytes 20:783b3501",
+            "GRE version 1 has no call ids",
+        ),
+        (
+            "protocol 59 0 bytes",
+            "IPv6 without a next header is a flow",
+        ),
+        (
+            "protocol 51 44 bytes",
+            "AH over IPv6 is a protocol, no header to skip",
+        ),
+    ];
+    REASONS
+        .iter()
+        .find(|(sign, _)| remark.contains(sign))
+        .map(|(_, reason)| *reason)
+}
+
+/// The evaluator's connection tracking sees every packet of every script as the kernel's does.
+#[test]
+fn tracking_agrees_with_the_kernel() {
+    if !kernel_is_ours("tracking_agrees_with_the_kernel") {
+        return;
+    }
+    let _guard = lock();
+    let (mut found, mut seen, policy) = (Vec::new(), 0, Policy::default());
+    let mut known: BTreeMap<&str, u32> = BTreeMap::new();
+    for case in &cases() {
+        let mut open = case.clone();
+        open.rules.iter_mut().for_each(|file| file.text.clear());
+        let observed = engine::observe(&open, Asked::PacketAndState).expect("run with a tap");
+        let mut follower = Follower::new(&policy, 0);
+        for (step, now_ms, sighting) in &observed.sightings {
+            seen += usize::from(sighting.state.is_some());
+            follower.follow(sighting, *now_ms);
+            let line = case.steps.get(*step).map_or(0, |step| step.line);
+            let place = format!("{}.traffic:{line}: ", case.name);
+            for remark in follower.remarks.drain(..) {
+                match known_difference(&remark) {
+                    Some(reason) => *known.entry(reason).or_insert(0) += 1,
+                    None => found.push(place.clone() + &remark),
+                }
+            }
+        }
+    }
+    println!("{seen} packets with a state; known to differ: {known:#?}");
+    assert!(seen > 0, "nothing was seen");
+    assert!(
+        found.is_empty(),
+        "{} differ:\n{}",
+        found.len(),
+        found.join("\n")
+    );
 }
 
 #[test]

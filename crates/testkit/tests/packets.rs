@@ -1,7 +1,7 @@
 //! Packets survive the wire: written as bytes and parsed again, they say the same.
 
 use weir_engine::packet::{Arrival, build, key_of, packet, settle};
-use weir_policy::model::{Family, Hook, Packet};
+use weir_policy::model::{Family, Hook, Packet, Transport};
 use weir_testkit::random::{PacketSource, Shape, policy};
 
 fn arrival_of(packet: &Packet) -> Arrival {
@@ -32,6 +32,9 @@ fn bytes_and_fields_agree() {
             let family = if n % 2 == 0 { Family::V4 } else { Family::V6 };
             let mut made = source.conversation(family, hooks[n % 5]);
             settle(&mut made);
+            if let Transport::Icmp { about: Some(_), .. } = made.transport {
+                continue; // the packet within keeps only its first bytes
+            }
             let bytes = build(&made, usize::MAX).unwrap_or_else(|e| panic!("{e}: {made:?}"));
             assert_eq!(bytes.len(), made.length as usize, "{made:?}");
             let read = packet(&bytes, made.length, &arrival_of(&made));

@@ -4,12 +4,13 @@
 //! the filter adds to the path at each size and the ratio of whole paths between sizes, each the
 //! median over rounds of what was measured within a round.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 
 use super::{Common, families, grouped, nanoseconds};
-use crate::contender::{Contender, Loader};
+use crate::contender::{Contender, Loaded, Loader};
+use crate::hook::time_alone;
 use crate::inject::Injector;
 use crate::measure::{Lane, Limits, rounds};
 use crate::programs::time_per_packet;
@@ -60,8 +61,8 @@ pub struct Row {
     bare: Summary,
     /// What a program in INPUT that accepts everything adds.
     hook: Summary,
-    /// Nanoseconds inside that program, by the kernel's clock.
-    hook_program: Option<f64>,
+    /// Nanoseconds of that program alone, under BPF_PROG_TEST_RUN.
+    hook_alone: Option<f64>,
     cells: Vec<Cell>,
 }
 
@@ -78,7 +79,7 @@ struct Cell {
     added: Option<Summary>,
     /// This path against the path at the smallest size of the same round.
     ratio: Option<f64>,
-    /// Nanoseconds inside eBPF programs, by the kernel's clock.
+    /// Nanoseconds of the eBPF programs alone.
     program: Option<f64>,
 }
 
@@ -153,40 +154,60 @@ fn one(
     let mut lanes = vec![Lane::Floor(&bare), Lane::Path(&bare), Lane::Path(&hook)];
     lanes.extend(loaded.iter().map(|(_, one)| Lane::Path(one)));
     let results = rounds(&lanes, injector, limits)?;
-    let smallest = results.get(PATHS).unwrap_or(&results[1]);
-    for ((index, one), path) in loaded.iter().zip(&results[PATHS..]) {
+    // The ratio is that to the smallest set, if that was taken at all.
+    let smallest = loaded.first().filter(|(index, _)| *index == 0);
+    let smallest = smallest.map(|_| &results[PATHS]);
+    for ((index, _), path) in loaded.iter().zip(&results[PATHS..]) {
         let cell = &mut cells[*index];
         cell.path = Some(summarise(path));
         cell.added = Some(summarise(&differences(path, &results[1])));
-        cell.ratio = Some(median(&ratios(path, smallest)));
-        if options.program {
-            cell.program = time_per_packet(one, injector, limits.packets)?;
-        }
-        note(
-            samples,
-            shape,
-            family,
-            cell.rules,
-            options.contender.name(),
-            path,
-        );
+        cell.ratio = smallest.map(|smallest| median(&ratios(path, smallest)));
+        let name = options.contender.name();
+        note(samples, shape, family, cell.rules, name, path);
     }
     for (name, values) in ["floor", "none", "hook"].into_iter().zip(&results) {
         note(samples, shape, family, 0, name, values);
     }
-    let hook_program = match options.program {
-        true => time_per_packet(&hook, injector, limits.packets)?,
-        false => None,
-    };
+    let mut hook_alone = None;
+    if options.program {
+        let alone = time_alone()?;
+        let with_rules: Vec<_> = loaded.iter().map(|(_, one)| one).collect();
+        let times = program_times(&hook, &with_rules, injector, limits)?;
+        for ((index, _), time) in loaded.iter().zip(times) {
+            cells[*index].program = time.map(|time| time + alone);
+        }
+        hook_alone = Some(alone);
+    }
     Ok(Row {
         shape,
         family,
         floor: summarise(&results[0]),
         bare: summarise(&results[1]),
         hook: summarise(&differences(&results[2], &results[1])),
-        hook_program,
+        hook_alone,
         cells,
     })
+}
+
+/// What programs take beyond the accepting one, median of three rounds; nothing without programs.
+fn program_times(
+    hook: &Loaded,
+    loaded: &[&Loaded],
+    injector: &mut Injector,
+    limits: Limits,
+) -> Result<Vec<Option<f64>>> {
+    let mut beyond = vec![Vec::new(); loaded.len()];
+    for _ in 0..3 {
+        let Some(empty) = time_per_packet(hook, injector, limits.packets)? else {
+            bail!("the accepting program did not see every packet");
+        };
+        for (one, values) in loaded.iter().zip(&mut beyond) {
+            let time = time_per_packet(one, injector, limits.packets)?;
+            values.extend(time.map(|time| time - empty));
+        }
+    }
+    let middle = |values: Vec<f64>| (!values.is_empty()).then(|| median(&values));
+    Ok(beyond.into_iter().map(middle).collect())
 }
 
 /// Adds one lane's rounds to the samples of a record.
@@ -277,22 +298,43 @@ fn table(options: &Options, rows: &[Row]) -> String {
     )
 }
 
-/// The second table: the programs alone.
+/// The second table: the programs alone, as BPF_PROG_TEST_RUN would show them with this traffic.
 fn programs(options: &Options, rows: &[Row]) -> String {
+    let smallest = options.sizes.first().copied().unwrap_or(0);
     let mut headings = ["family", "hook"].map(str::to_owned).to_vec();
     headings.extend(options.sizes.iter().map(|&size| grouped(size)));
+    let compared: Vec<_> = options
+        .sizes
+        .iter()
+        .copied()
+        .filter(|&size| size >= 1_000)
+        .collect();
+    headings.extend(
+        compared
+            .iter()
+            .map(|size| format!("{}/{smallest}", grouped(*size))),
+    );
     let mut table = Table::new(&headings);
     let text = |value: Option<f64>| value.map_or("-".to_owned(), nanoseconds);
     for row in rows {
         let mut cells = vec![
             format!("{} {}", row.shape, row.family),
-            text(row.hook_program),
+            text(row.hook_alone),
         ];
         cells.extend(row.cells.iter().map(|cell| text(cell.program)));
+        let first = row.cells.first().and_then(|cell| cell.program);
+        for size in &compared {
+            let cell = row.cells.iter().find(|cell| cell.rules == *size);
+            let ratio = cell.and_then(|cell| cell.program).zip(first);
+            cells.push(ratio.map_or("-".to_owned(), |(this, first)| {
+                format!("{:.2}", this / first)
+            }));
+        }
         table.row(cells);
     }
     format!(
-        "\nns inside eBPF programs by the kernel's clock (one clock reading included)\n\n{}",
+        "\nprograms alone, ns: the kernel's run-time statistics over the same traffic, less what \
+         they show for an accepting program, plus its BPF_PROG_TEST_RUN time (hook)\n\n{}",
         table.text()
     )
 }

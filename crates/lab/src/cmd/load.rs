@@ -2,19 +2,17 @@
 //!
 //! Every contender loads the same rules into a namespace of its own, in turn, several times over.
 //! Time runs from the start of its program to its end, by which the rules are enforced. Memory: the
-//! program's largest resident set, and what eBPF maps hold afterwards that did not exist before
-//! (other filters' kernel memory is not accounted to anybody by name).
+//! program's largest resident set, and the kernel memory that is charged to its loading and still
+//! there afterwards (where the machine accounts it; ipset's elements never are).
 
 use anyhow::Result;
 use clap::Args;
-use libbpf_rs::MapHandle;
-use libbpf_rs::query::MapInfoIter;
 use serde::Serialize;
-use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 
 use super::{Common, grouped};
 use crate::contender::Contender;
+use crate::memory::Group;
 use crate::record::{Sample, Table};
 use crate::rules::{RuleSet, Shape};
 use crate::space::Family;
@@ -52,8 +50,8 @@ struct Cell {
     seconds: Option<Summary>,
     cpu_seconds: Option<Summary>,
     resident_bytes_max: Option<u64>,
-    /// Bytes of new eBPF maps; nothing for filters that have none.
-    map_bytes: Option<u64>,
+    /// Kernel memory that the loading left behind; nothing where it is not accounted.
+    kernel_bytes: Option<u64>,
 }
 
 /// Runs the command.
@@ -104,26 +102,24 @@ fn one(
         seconds: None,
         cpu_seconds: None,
         resident_bytes_max: None,
-        map_bytes: None,
+        kernel_bytes: None,
     };
     let (mut seconds, mut cpu) = (Vec::new(), Vec::new());
     for round in 0..times {
         crate::interrupt::check()?;
-        let before = map_bytes();
-        let loaded = match options.common.loader().load(contender, set)? {
+        let mut loader = options.common.loader();
+        loader.group = Group::new().ok().map(Arc::new);
+        let loaded = match loader.load(contender, set)? {
             Ok(loaded) => loaded,
             Err(refused) => {
                 cell.refused = Some(refused.reason);
                 return Ok(cell);
             }
         };
-        let after = map_bytes();
-        let new = after.iter().filter(|(id, _)| !before.contains_key(id));
-        let new: u64 = new.map(|(_, bytes)| bytes).sum();
-        cell.map_bytes = (contender == Contender::Weir).then_some(new);
         if let Some(loading) = loaded.loading {
             seconds.push(loading.seconds);
             cpu.push(loading.cpu_seconds);
+            cell.kernel_bytes = loading.kernel_bytes;
             let before = cell.resident_bytes_max.unwrap_or(0);
             cell.resident_bytes_max = Some(before.max(loading.resident_bytes_max));
             samples.push(Sample {
@@ -144,23 +140,6 @@ fn one(
     Ok(cell)
 }
 
-/// Locked memory of every eBPF map, by its number.
-fn map_bytes() -> HashMap<u32, u64> {
-    let size = |id| {
-        // The map may be gone again; then it is nobody's memory.
-        let map = MapHandle::from_map_id(id).ok()?;
-        let path = format!("/proc/self/fdinfo/{}", map.as_fd().as_raw_fd());
-        let text = std::fs::read_to_string(path).ok()?;
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix("memlock:"))?;
-        line.trim().parse::<u64>().ok()
-    };
-    MapInfoIter::default()
-        .filter_map(|map| Some((map.id, size(map.id)?)))
-        .collect()
-}
-
 fn table(cells: &[Cell]) -> String {
     let headings = [
         "family",
@@ -169,8 +148,8 @@ fn table(cells: &[Cell]) -> String {
         "seconds",
         "cpu s",
         "program MiB",
-        "map MiB",
-        "map B/rule",
+        "kernel MiB",
+        "kernel B/rule",
     ];
     let mut table = Table::new(&headings.map(str::to_owned));
     let mut notes = String::new();
@@ -189,7 +168,7 @@ fn table(cells: &[Cell]) -> String {
             summary.map_or_else(absent, |summary| format!("{:.3}", summary.median))
         };
         let per_rule = cell
-            .map_bytes
+            .kernel_bytes
             .map(|bytes| bytes as f64 / cell.rules.max(1) as f64);
         table.row(vec![
             cell.shape.to_string(),
@@ -198,7 +177,7 @@ fn table(cells: &[Cell]) -> String {
             seconds(cell.seconds),
             seconds(cell.cpu_seconds),
             cell.resident_bytes_max.map_or_else(absent, mebibytes),
-            cell.map_bytes.map_or_else(absent, mebibytes),
+            cell.kernel_bytes.map_or_else(absent, mebibytes),
             per_rule.map_or_else(absent, |bytes| format!("{bytes:.0}")),
         ]);
     }

@@ -54,7 +54,7 @@ impl Mapping {
     }
 
     fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
-        assert!(offset % 8 == 0 && offset + count * 8 <= self.length);
+        assert!(offset.is_multiple_of(8) && offset + count * 8 <= self.length);
         // SAFETY: in bounds and aligned (the mapping starts at a page); atomics allow sharing.
         unsafe { std::slice::from_raw_parts(self.address.as_ptr().add(offset).cast(), count) }
     }
@@ -95,7 +95,7 @@ impl Mapping {
     /// # Panics
     /// When the range is out of bounds or not aligned.
     pub fn zero(&self, offset: usize, length: usize) {
-        assert!(length % 8 == 0);
+        assert!(length.is_multiple_of(8));
         for word in self.words(offset, length / 8) {
             if word.load(Ordering::Relaxed) != 0 {
                 word.store(0, Ordering::Relaxed);
@@ -108,7 +108,7 @@ impl Mapping {
     /// # Panics
     /// When the range is out of bounds.
     pub fn read(&self, offset: usize, out: &mut [u8]) {
-        if offset % 8 == 0 {
+        if offset.is_multiple_of(8) {
             let words = self.words(offset, out.len() / 8);
             let whole = words.len() * 8;
             for (word, chunk) in words.iter().zip(out.chunks_exact_mut(8)) {
@@ -141,7 +141,7 @@ impl Mapping {
     }
 
     fn half(&self, offset: usize) -> &AtomicU32 {
-        assert!(offset % 4 == 0 && offset + 4 <= self.length);
+        assert!(offset.is_multiple_of(4) && offset + 4 <= self.length);
         // SAFETY: in bounds and aligned; atomics allow sharing.
         unsafe { &*self.address.as_ptr().add(offset).cast::<AtomicU32>() }
     }

@@ -6,6 +6,7 @@ pub mod bpf;
 pub mod clock;
 pub mod memory;
 pub mod namespace;
+pub mod ring;
 pub mod socket;
 
 /// The error of the last system call, when `result` is negative.

@@ -60,21 +60,6 @@ pub fn is_bpf(directory: &std::path::Path) -> bool {
     result == 0 && about.f_type as i64 == BPF_FS_MAGIC
 }
 
-/// Lock a file against other processes until it is closed; `false`: somebody else holds it.
-pub fn lock(file: &File, wait: bool) -> io::Result<bool> {
-    let kind = if wait {
-        libc::LOCK_EX
-    } else {
-        libc::LOCK_EX | libc::LOCK_NB
-    };
-    // SAFETY: no pointers.
-    match check(unsafe { libc::flock(file.as_raw_fd(), kind) }) {
-        Ok(_) => Ok(true),
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
-        Err(e) => Err(e),
-    }
-}
-
 /// Whether this process may administer the network and load BPF programs (it runs as root).
 pub fn is_root() -> bool {
     // SAFETY: no arguments.

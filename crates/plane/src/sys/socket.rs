@@ -28,9 +28,28 @@ pub fn raw_v6() -> io::Result<OwnedFd> {
     socket(libc::AF_INET6, libc::SOCK_RAW, libc::IPPROTO_RAW)
 }
 
-/// A netlink socket for routes and addresses.
-pub fn netlink_route() -> io::Result<OwnedFd> {
-    socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
+/// A netlink socket that can be read when addresses of interfaces change.
+pub fn address_changes() -> io::Result<OwnedFd> {
+    const RTMGRP_IPV4_IFADDR: u32 = 0x10;
+    const RTMGRP_IPV6_IFADDR: u32 = 0x100;
+    let socket = socket(
+        libc::AF_NETLINK,
+        libc::SOCK_RAW | libc::SOCK_NONBLOCK,
+        libc::NETLINK_ROUTE,
+    )?;
+    // SAFETY: all-zero is a valid value of this plain structure.
+    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+    address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+    address.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+    // SAFETY: pointer and size are those of a live value.
+    check(unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of_val(&address) as libc::socklen_t,
+        )
+    })?;
+    Ok(socket)
 }
 
 /// A 64-bit socket option.
@@ -53,21 +72,6 @@ pub fn option64(socket: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<u64
 /// The number by which the kernel knows a socket, never used again until the next boot.
 pub fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
     option64(socket, libc::SOL_SOCKET, libc::SO_COOKIE)
-}
-
-/// Set an integer socket option.
-pub fn set_option(socket: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the pointer and size are those of a live value.
-    check(unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of_val(&value) as libc::socklen_t,
-        )
-    })
-    .map(drop)
 }
 
 /// Send a whole IPv4 packet.
@@ -108,13 +112,6 @@ pub fn send_v6(socket: BorrowedFd<'_>, packet: &[u8], to: Ipv6Addr, scope: u32) 
             size_of_val(&address) as libc::socklen_t,
         )
     };
-    check(sent.min(0) as i32).map(drop)
-}
-
-/// Send bytes to the kernel end of a netlink socket.
-pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
-    // SAFETY: pointer and size are those of a live slice.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
     check(sent.min(0) as i32).map(drop)
 }
 

@@ -5,11 +5,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use super::case::{Case, Family};
+use super::case::{Case, Family, RuleFile};
 use super::counters::{self, Counters};
+use super::tap::{Asked, Sighting, Tap};
 use crate::netns::{Lab, Node};
 use crate::traffic::play::{self, Record};
 use crate::traffic::wire::Wire;
@@ -77,6 +79,42 @@ pub fn run(case: &Case, engine: &Engine, expected: Option<&Run>, reading: Readin
     })
 }
 
+/// What the kernel showed under iptables: the run, and every packet at every hook with the step
+/// it belongs to and the time since the rules were loaded.
+pub struct Observed {
+    /// Packets and counters, as from [`run`].
+    pub run: Run,
+    /// Step index, milliseconds, packet.
+    pub sightings: Vec<(usize, u64, Sighting)>,
+}
+
+/// Runs a case through iptables with a tap on every hook.
+pub fn observe(case: &Case, asked: Asked) -> Result<Observed> {
+    let lab = Lab::create().context("build the laboratory")?;
+    let mut wire = Wire::open(&lab)?;
+    load(&lab, case, &Engine::Iptables)?;
+    let mut tap = Tap::open(&lab, asked)?;
+    let (start, mut sightings, mut after_steps) = (Instant::now(), Vec::new(), Vec::new());
+    let records = play::play(&mut wire, &case.steps, None, |step| {
+        let now_ms = start.elapsed().as_millis() as u64;
+        sightings.extend(tap.take()?.into_iter().map(|seen| (step, now_ms, seen)));
+        after_steps.push(read_counters(&lab, case, &Engine::Iptables)?);
+        Ok(())
+    })?;
+    let now_ms = start.elapsed().as_millis() as u64;
+    let last = case.steps.len();
+    sightings.extend(tap.take()?.into_iter().map(|seen| (last, now_ms, seen)));
+    let counters = read_counters(&lab, case, &Engine::Iptables)?;
+    Ok(Observed {
+        run: Run {
+            records,
+            counters,
+            after_steps,
+        },
+        sightings,
+    })
+}
+
 /// Takes weir's policy off the gateway when the run is over, however it ended.
 struct Unload<'a> {
     lab: &'a Lab,
@@ -127,7 +165,7 @@ fn load_iptables(lab: &Lab, case: &Case) -> Result<()> {
             &lab.run(Node::Gateway, "ipset", &["restore"], text)?,
         )?;
     }
-    for file in &case.rules {
+    for file in case.rules.iter().filter(|file| !file.text.is_empty()) {
         let program = file.family.program("restore");
         // Other tests of this machine may hold the lock of the legacy tools.
         let output = lab.run(Node::Gateway, &program, &["--wait", "20"], &file.text)?;
@@ -152,7 +190,8 @@ fn read_counters(lab: &Lab, case: &Case, engine: &Engine) -> Result<Counters> {
     match engine {
         Engine::Iptables => {
             for family in [Family::V4, Family::V6] {
-                if !case.rules.iter().any(|file| file.family == family) {
+                let has_rules = |file: &RuleFile| file.family == family && !file.text.is_empty();
+                if !case.rules.iter().any(has_rules) {
                     continue;
                 }
                 let program = family.program("save");

@@ -164,7 +164,11 @@ impl PacketSource {
         } else {
             let earlier = (*pick(&mut self.rng, &old)).clone();
             let fresh = self.packet(family, hook);
-            self.follow(earlier, fresh)
+            if chance(&mut self.rng, 8) {
+                self.complain(earlier, fresh)
+            } else {
+                self.follow(earlier, fresh)
+            }
         };
         if self.recent.len() == RECENT_MAX {
             let at = self.rng.usize(..RECENT_MAX);
@@ -172,6 +176,29 @@ impl PacketSource {
         }
         self.recent.push(packet.clone());
         packet
+    }
+
+    /// An ICMP error about `earlier`, from anywhere, at the hook and interfaces of `fresh`.
+    fn complain(&mut self, earlier: Packet, fresh: Packet) -> Packet {
+        let (proto, kind) = match earlier.family {
+            Family::V4 => (1, *pick(&mut self.rng, &[3, 4, 11, 12])),
+            Family::V6 => (58, *pick(&mut self.rng, &[1, 2, 3, 4])),
+        };
+        let (dst, about) = (earlier.src, Some(Box::new(earlier)));
+        let transport = Transport::Icmp {
+            kind,
+            code: self.rng.u8(..4),
+            id: 0,
+            about,
+        };
+        Packet {
+            dst,
+            proto,
+            transport,
+            fragment: Fragment::Whole,
+            routing: None,
+            ..fresh
+        }
     }
 
     /// A packet of the same conversation as `earlier`, at the hook and interfaces of `fresh`.

@@ -292,6 +292,30 @@ impl Maker {
             );
             ops.push(Op::SetMark { value, mask });
         }
+        if self.shape.changes && chance(&mut self.rng, 6) && table == Table::Raw {
+            ops.push(Op::Notrack);
+        }
+        if self.shape.changes && self.shape.state && chance(&mut self.rng, 4) {
+            ops.push(match (table, self.rng.u8(..3)) {
+                (Table::Mangle, 0) => Op::SetConnmark {
+                    value: self.rng.u32(..8),
+                    mask: 0xf,
+                },
+                (Table::Mangle, 1) => Op::SaveConnmark {
+                    nf_mask: 0xff,
+                    ct_mask: 0xff,
+                },
+                (Table::Mangle, _) => Op::RestoreConnmark {
+                    nf_mask: 0xf,
+                    ct_mask: 0xf,
+                },
+                _ => Op::Log(LogOp {
+                    level: 6,
+                    prefix: "note".into(),
+                    ..LogOp::default()
+                }),
+            });
+        }
         if self.shape.changes && chance(&mut self.rng, 4) && table == Table::Mangle {
             ops.push(Op::SetDscp(self.rng.u8(..64)));
         }
@@ -354,7 +378,7 @@ impl Maker {
             push(rng, Cond::LaterFragment, 30);
         }
         if chance(rng, 12) {
-            let cond = rare(rng, &self.policy.sets);
+            let cond = rare(rng, &self.policy.sets, self.shape.state);
             push(rng, cond, 15);
         }
         tests
@@ -494,7 +518,7 @@ fn transport(rng: &mut Rng, family: Family) -> Vec<Cond> {
 }
 
 /// Conditions that real files use now and then.
-fn rare(rng: &mut Rng, sets: &[NamedSet]) -> Cond {
+fn rare(rng: &mut Rng, sets: &[NamedSet], state: bool) -> Cond {
     let (a, b) = (rng.u16(20..200), rng.u16(20..1500));
     match rng.u8(..8) {
         0 => Cond::Length(RangeSet::range(a.min(b), a.max(b))),
@@ -507,6 +531,10 @@ fn rare(rng: &mut Rng, sets: &[NamedSet]) -> Cond {
         4 => Cond::Mark {
             value: rng.u32(..4),
             mask: *pick(rng, &[3, 0xff]),
+        },
+        6 if state => Cond::Connmark {
+            value: rng.u32(..4),
+            mask: 3,
         },
         5 => Cond::PacketType(*pick(rng, &[PacketType::Unicast, PacketType::Broadcast])),
         _ if !sets.is_empty() => {

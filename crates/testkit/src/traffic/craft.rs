@@ -114,7 +114,14 @@ fn transport(packet: &Packet) -> (u8, Vec<u8>) {
             head.extend(&quoted[..keep]);
             (icmp, head)
         }
-        Transport::Other { protocol, head } => (*protocol, head.clone()),
+        Transport::Other { protocol, head } => {
+            let mut head = head.clone();
+            if *protocol == SCTP && head.len() >= 16 {
+                // The payload belongs to the one chunk.
+                head[14..16].copy_from_slice(&(4 + packet.payload as u16).to_be_bytes());
+            }
+            (*protocol, head)
+        }
     };
     body.extend(payload(packet.payload));
     fill_checksum(packet, protocol, &mut body);
@@ -141,7 +148,7 @@ fn fill_checksum(packet: &Packet, protocol: u8, body: &mut [u8]) {
         TCP => 16,
         UDP | UDPLITE => 6,
         ICMP | ICMPV6 => 2,
-        SCTP => {
+        SCTP if body.len() >= 12 => {
             let mut crc = crc32c(body);
             crc ^= u32::from(packet.bad_checksum);
             body[8..12].copy_from_slice(&crc.to_le_bytes());
@@ -149,6 +156,9 @@ fn fill_checksum(packet: &Packet, protocol: u8, body: &mut [u8]) {
         }
         _ => return,
     };
+    if body.len() < offset + 2 {
+        return;
+    }
     let start = if protocol == ICMP {
         0
     } else {

@@ -39,6 +39,12 @@ pub fn frame(bytes: &[u8], detail: Detail) -> Option<String> {
     ))
 }
 
+/// The text of a packet that starts with its network header.
+#[must_use]
+pub fn network(bytes: &[u8]) -> String {
+    packet(bytes, Detail::Crafted, Quoted::No)
+}
+
 /// Whether the packet is quoted by an ICMP error, so cut short and its checksums worthless.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quoted {

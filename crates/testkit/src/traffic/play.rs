@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use super::describe::{self, Detail};
 use super::script::{Action, Step};
 use super::talk::Conversations;
-use super::wire::Wire;
+use super::wire::{LATE_LIMIT_MS, Wire};
 use crate::netns::Node;
 
 /// What one step led to.
@@ -26,10 +26,6 @@ pub struct Record {
     pub arrived: Vec<String>,
 }
 
-/// Frames of filters that answer from user space come a little later; how long to wait for those
-/// that the other engine's run had.
-const LATE_FRAMES_LIMIT_MS: i32 = 400;
-
 /// Plays `steps`. `expected` is an earlier run to wait for, frame count by frame count;
 /// `after_step` is called with the step's index (to read counters while searching for a cause).
 pub fn play(
@@ -41,13 +37,13 @@ pub fn play(
     let mut conversations = Conversations::default();
     let mut records: Vec<Record> = Vec::with_capacity(steps.len());
     for (index, step) in steps.iter().enumerate() {
+        let earlier = expected.and_then(|records| records.get(index));
+        wire.expect(earlier.map(|record| record.outcome.as_str()));
         let (outcome, detail) = act(wire, &mut conversations, &step.action)
             .with_context(|| format!("traffic line {}: {}", step.line, step.text))?;
-        if let Some(earlier) = expected.and_then(|records| records.get(index)) {
+        if let Some(earlier) = earlier {
             let mut waited_ms = 0;
-            while wire.arrivals_waiting() < earlier.arrived.len()
-                && waited_ms < LATE_FRAMES_LIMIT_MS
-            {
+            while wire.arrivals_waiting() < earlier.arrived.len() && waited_ms < LATE_LIMIT_MS {
                 wire.wait_for_more(50)?;
                 waited_ms += 50;
             }
@@ -60,6 +56,7 @@ pub fn play(
         });
         after_step(index)?;
     }
+    wire.expect(None);
     conversations.end_all(wire)?;
     if let Some(last) = records.last_mut() {
         last.arrived.extend(take_arrived(wire, Detail::Sockets));

@@ -142,22 +142,16 @@ fn start_tcp(wire: &mut Wire, talk: &Talk) -> Result<std::result::Result<Open, S
         return Ok(Err(name("connect", &error)));
     }
     wire.settle()?;
-    let pending = sys::take_error(&client)?;
-    if pending != 0 {
-        return Ok(Err(name(
-            "connect",
-            &std::io::Error::from_raw_os_error(pending),
-        )));
-    }
-    let server = match sys::accept(&listener) {
+    let server = patiently(wire, || answered(&client, &listener))?;
+    let server = match server {
         Ok(server) => server,
-        Err(error) => {
+        Err(stop) => {
             // Closing a half-open client must not retransmit later.
             sys::linger_zero(&client)?;
             drop(client);
             drop(listener);
             wire.settle()?;
-            return Ok(Err(name("connect: no answer, accept", &error)));
+            return Ok(Err(stop));
         }
     };
     sys::set_option(&server, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
@@ -167,6 +161,30 @@ fn start_tcp(wire: &mut Wire, talk: &Talk) -> Result<std::result::Result<Open, S
         talk: talk.clone(),
         client_address: None,
     }))
+}
+
+/// The server's end of a connection, or how the attempt stands.
+fn answered(client: &OwnedFd, listener: &OwnedFd) -> std::result::Result<OwnedFd, Stop> {
+    match sys::take_error(client) {
+        Ok(0) => {}
+        Ok(code) => return Err(name("connect", &std::io::Error::from_raw_os_error(code))),
+        Err(error) => return Err(name("connect", &error)),
+    }
+    sys::accept(listener).map_err(|error| name("connect: no answer; accept", &error))
+}
+
+/// Tries again while it fails in another way than in the run to compare with.
+fn patiently<T>(
+    wire: &mut Wire,
+    mut attempt: impl FnMut() -> std::result::Result<T, Stop>,
+) -> Result<std::result::Result<T, Stop>> {
+    loop {
+        match attempt() {
+            Ok(value) => return Ok(Ok(value)),
+            Err(stop) if wire.may_come_later(&stop)? => {}
+            Err(stop) => return Ok(Err(stop)),
+        }
+    }
 }
 
 fn start_udp(wire: &mut Wire, talk: &Talk) -> Result<std::result::Result<Open, Stop>> {
@@ -198,9 +216,17 @@ fn exchange(
             return Ok(Err(name(&format!("request {index}"), &error)));
         }
         wire.settle()?;
-        match expect(&open.server, request.len()) {
+        let mut late = String::new();
+        let arrived = patiently(wire, || {
+            expect(&open.server, request.len()).map_err(|stop| {
+                // Reading the error clears it, so it is kept for the next look.
+                late = late_error(&open.client).unwrap_or_else(|| late.clone());
+                format!("request {index}{stop}{late}")
+            })
+        })?;
+        match arrived {
             Ok(from) => open.client_address = from,
-            Err(stop) => return Ok(Err(format!("request {index}{stop}{}", late(&open.client)))),
+            Err(stop) => return Ok(Err(stop)),
         }
         let target = if open.talk.is_tcp {
             None
@@ -212,23 +238,24 @@ fn exchange(
             return Ok(Err(name(&format!("answer {index}"), &error)));
         }
         wire.settle()?;
-        if let Err(stop) = expect(&open.client, answer.len()) {
-            return Ok(Err(format!("answer {index}{stop}")));
+        let arrived = patiently(wire, || {
+            expect(&open.client, answer.len()).map_err(|stop| format!("answer {index}{stop}"))
+        })?;
+        if let Err(stop) = arrived {
+            return Ok(Err(stop));
         }
     }
     Ok(Ok(format!("{count} exchanges")))
 }
 
 /// The error that came back for a request that did not arrive.
-fn late(client: &OwnedFd) -> String {
+fn late_error(client: &OwnedFd) -> Option<String> {
     match sys::take_error(client) {
-        Ok(0) | Err(_) => String::new(),
-        Ok(code) => {
-            format!(
-                " ({})",
-                error_name(&std::io::Error::from_raw_os_error(code))
-            )
-        }
+        Ok(0) | Err(_) => None,
+        Ok(code) => Some(format!(
+            " ({})",
+            error_name(&std::io::Error::from_raw_os_error(code))
+        )),
     }
 }
 

@@ -25,6 +25,10 @@ const ROUNDS: usize = 9;
 /// A marker that takes longer says that the laboratory itself is broken.
 const MARKER_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long an answer from user space may take, and how often to look.
+pub const LATE_LIMIT_MS: i32 = 400;
+const LATE_STEP_MS: i32 = 10;
+
 /// A captured frame and where it arrived.
 pub struct Arrival {
     /// The host that received it.
@@ -41,6 +45,8 @@ pub struct Wire<'lab> {
     markers_seen: [u32; 4],
     round: u32,
     buffer: Vec<u8>,
+    /// What the other engine's run led to at this step, and how long to hope for the same.
+    expected: Option<(String, i32)>,
 }
 
 impl<'lab> Wire<'lab> {
@@ -62,6 +68,7 @@ impl<'lab> Wire<'lab> {
             markers_seen: [0; 4],
             round: 0,
             buffer: vec![0; 65_536],
+            expected: None,
         };
         wire.wait_for_silence()?;
         Ok(wire)
@@ -183,6 +190,30 @@ impl<'lab> Wire<'lab> {
             }
         }
         Ok(())
+    }
+
+    /// Says what the sockets saw at this step in the other engine's run. A filter may answer from
+    /// user space, which no marker can wait for.
+    pub fn expect(&mut self, outcome: Option<&str>) {
+        self.expected = outcome.map(|outcome| (outcome.to_owned(), LATE_LIMIT_MS));
+    }
+
+    /// Whether to look again: what happened so far is not what the other run saw, and there is
+    /// time left. Waits a little before it says yes.
+    pub fn may_come_later(&mut self, so_far: &str) -> Result<bool> {
+        let Some((outcome, left_ms)) = &mut self.expected else {
+            return Ok(false);
+        };
+        let same = outcome
+            .strip_prefix(so_far)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(','));
+        if same || *left_ms <= 0 {
+            return Ok(false);
+        }
+        *left_ms -= LATE_STEP_MS;
+        std::thread::sleep(Duration::from_millis(LATE_STEP_MS as u64));
+        self.settle()?;
+        Ok(true)
     }
 
     /// What arrived since the last call.

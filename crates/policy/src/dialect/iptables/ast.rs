@@ -40,15 +40,31 @@ impl PartialEq for FileSource {
 pub struct Statement {
     /// The line, from its first to its last word.
     pub at: Place,
-    /// Its number, from 1.
+    /// Its number and column.
     pub line: Line,
     /// What it says.
     pub kind: StatementKind,
 }
 
-/// A line number, which takes no part in comparisons.
+/// A line number and the column of its first word, which take no part in comparisons.
 #[derive(Clone, Copy, Debug)]
-pub struct Line(pub u32);
+pub struct Line {
+    /// Line, from 1.
+    pub number: u32,
+    /// Column in bytes, from 1.
+    pub column: u32,
+}
+
+impl Line {
+    /// The line with this number, starting at this column.
+    #[must_use]
+    pub fn new(number: u32, column: usize) -> Self {
+        Self {
+            number,
+            column: u32::try_from(column).unwrap_or(u32::MAX),
+        }
+    }
+}
 
 impl PartialEq for Line {
     fn eq(&self, _: &Self) -> bool {

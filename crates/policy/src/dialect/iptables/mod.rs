@@ -9,12 +9,16 @@
 
 pub mod ast;
 pub mod grammar;
+mod lower;
 pub mod names;
 mod parse;
 pub mod print;
 pub mod value;
 
 pub use ast::File;
+pub use lower::{Affected, Input, LowerOptions, LowerReport, Names, Resolved, Treatment, lower};
+pub use parse::Fault;
+pub(crate) use parse::{built_in_chains, ip as parse_ip, mask_bits, number as parse_number};
 pub use print::print;
 
 use crate::model::{Family, SourceId};

@@ -499,23 +499,29 @@ fn print_period(out: &mut String, kind: Kind, period: u32) {
     push(out, &rate_text(period, second));
 }
 
-/// The finest unit in which the rate reads back to the same period, as `iptables-save` chooses it.
 fn rate_text(period: u32, second: u64) -> String {
+    let (name, seconds) = rate_unit(period, second);
+    format!("{}/{name}", seconds * second / u64::from(period.max(1)))
+}
+
+/// Name and seconds of the finest unit in which a rate reads back to the same period, as
+/// `iptables-save` chooses it; `second` is a second in units of the period.
+#[must_use]
+pub fn rate_unit(period: u32, second: u64) -> (&'static str, u64) {
     let period = u64::from(period.max(1));
-    let units = [("day", 86_400), ("hour", 3600), ("min", 60), ("sec", 1)];
-    let fits = |&&(_, seconds): &&(&str, u64)| {
-        let amount = seconds * second / period;
-        amount > 0 && seconds * second / amount == period
+    let units = [("sec", 1), ("min", 60), ("hour", 3600), ("day", 86_400)];
+    let fits = |unit: &(&str, u64)| {
+        let amount = unit.1 * second / period;
+        amount > 0 && unit.1 * second / amount == period
     };
-    let (name, seconds) = units.iter().rev().find(fits).unwrap_or(&units[0]);
-    format!("{}/{name}", seconds * second / period)
+    units.into_iter().find(fits).unwrap_or(units[3])
 }
 
 fn print_bytes(out: &mut String, kind: Kind, bytes: u64) {
     let units = [("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10), ("", 1)];
     let (name, size) = units
         .iter()
-        .find(|(_, size)| bytes >= *size && bytes % size == 0)
+        .find(|(_, size)| bytes >= *size && bytes.is_multiple_of(*size))
         .unwrap_or(&units[3]);
     let per_second = if matches!(kind, Kind::HashRate) {
         "/s"

@@ -233,6 +233,11 @@ fn parse_packet(protocol: &str, words: &mut Words, port: u16) -> Result<Packet> 
             protocol: 51,
             head: authentication_header(0x100),
         },
+        // RFC 2784: no checksum, version 0, carrying IPv4.
+        "gre" => Transport::Other {
+            protocol: 47,
+            head: vec![0, 0, 8, 0],
+        },
         "sctp" => Transport::Other {
             protocol: 132,
             head: sctp_header(from.port, to.port),
@@ -407,7 +412,13 @@ fn parse_other(packet: &mut Packet, word: &str, words: &mut Words) -> Result<boo
     match (word, *protocol) {
         ("spi", 50) => head[..4].copy_from_slice(&words.number::<u32>()?.to_be_bytes()),
         ("spi", 51) => *head = authentication_header(words.number()?),
-        ("chunk", 132) => head[12] = words.number()?,
+        ("chunk", 132) => {
+            head[12] = words.number()?;
+            // INIT comes with the verification tag 0 (RFC 9260, section 8.5.1).
+            if head[12] == 1 {
+                head[7] = 0;
+            }
+        }
         _ => return Ok(false),
     }
     Ok(true)

@@ -59,12 +59,14 @@ pub fn ip(text: &str, family: Family) -> Result<IpAddr, Fault> {
         Family::V4 => match ipv4(text) {
             Some(address) if !text.is_empty() => Ok(IpAddr::V4(address)),
             _ if text.parse::<Ipv6Addr>().is_ok() => Err(other_family(text, family)),
-            _ => Err(Fault::new(format!("`{text}` is not an IPv4 address"))),
+            _ => Err(Fault::new(format!("`{text}` is not an IPv4 address"))
+                .help("four numbers from 0 to 255, such as 192.0.2.1")),
         },
         Family::V6 => match text.parse::<Ipv6Addr>() {
             Ok(address) => Ok(IpAddr::V6(address)),
             Err(_) if text.parse::<Ipv4Addr>().is_ok() => Err(other_family(text, family)),
-            Err(_) => Err(Fault::new(format!("`{text}` is not an IPv6 address"))),
+            Err(_) => Err(Fault::new(format!("`{text}` is not an IPv6 address"))
+                .help("hexadecimal groups, such as 2001:db8::1")),
         },
     }
 }
@@ -205,7 +207,8 @@ pub fn interface(text: &str) -> Result<InterfaceName, Fault> {
         );
     }
     if text.contains(['/', ' ', '\t', '"']) || text == "." || text == ".." {
-        return Err(Fault::new(format!("no interface can be called `{text}`")));
+        return Err(Fault::new(format!("no interface can be called `{text}`"))
+            .help("a name has no blanks, slashes or quotes"));
     }
     Ok(match text.strip_suffix('+') {
         Some(name) => InterfaceName {

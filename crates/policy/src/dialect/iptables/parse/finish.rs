@@ -7,7 +7,7 @@
 use super::super::ast::{Instance, Name, Opt, Rule, Target, table_name};
 use super::super::grammar::Role;
 use super::super::names::protocols;
-use super::super::value::{Address, Value};
+use super::super::value::{Address, Value, rate_unit};
 use super::Parser;
 use super::clock::{DATE_STOP_MAX, DAY_STOP};
 use super::rule::RuleState;
@@ -502,6 +502,7 @@ impl Finish<'_> {
         self.need_one(&["hashlimit-name"]);
         self.fold_opposite("hashlimit-upto", "hashlimit-above");
         self.only_with("hashlimit-rate-interval", &["hashlimit-rate-match"]);
+        self.hashlimit_expiry();
         let rate = ["hashlimit-upto", "hashlimit-above"]
             .into_iter()
             .find_map(|name| self.instance.option(name))
@@ -539,6 +540,30 @@ impl Finish<'_> {
             self.prefix(name);
             self.drop_default(name, &Value::Number(self.width()));
         }
+    }
+
+    /// An unused key is forgotten after one unit of the rate as written. The unit that is printed
+    /// may be another one, and then the time is printed too.
+    fn hashlimit_expiry(&mut self) {
+        let mut written = None;
+        for name in ["hashlimit-upto", "hashlimit-above"] {
+            if let Some(option) = self.get_mut(name)
+                && let Value::Range(period, unit) = option.value
+            {
+                option.value = Value::Period(period);
+                written = Some((
+                    u64::from(unit) * 1000,
+                    rate_unit(period, 1_000_000).1 * 1000,
+                ));
+            }
+        }
+        let Some((written_ms, printed_ms)) = written else {
+            return;
+        };
+        if written_ms != printed_ms {
+            self.default("hashlimit-htable-expire", Value::Number(written_ms));
+        }
+        self.drop_default("hashlimit-htable-expire", &Value::Number(printed_ms));
     }
 
     fn recent(&mut self) {

@@ -16,6 +16,11 @@ mod rule;
 mod statement;
 mod values;
 
+pub use address::Fault;
+pub(crate) use address::{ip, mask_bits};
+pub(crate) use numbers::number;
+pub(crate) use statement::built_in_chains;
+
 use super::ast::{File, FileSource, Line, Name, Statement, StatementKind};
 use crate::model::{Family, SourceId, Table};
 use crate::syntax::words::{self, LineEnd, WordError, WordErrorKind};
@@ -128,6 +133,7 @@ impl Parser {
             );
         }
         let trimmed = text.trim_start_matches([' ', '\t']);
+        let line = Line::new(number, text.len() - trimmed.len() + 1);
         if let Some(comment) = trimmed.strip_prefix('#') {
             let kind = StatementKind::Comment(comment.into());
             let at = Span::new(
@@ -135,7 +141,7 @@ impl Parser {
                 start + text.len() - trimmed.len(),
                 start + text.len(),
             );
-            return self.push(at, number, kind);
+            return self.push(at, line, kind);
         }
         if let Err(error) = words::split(text, start, &words::RESTORE, words) {
             return self.report_words(error);
@@ -147,13 +153,13 @@ impl Parser {
             let message = "the last line has no line end, which iptables-legacy-restore refuses";
             self.report(Diagnostic::warning("no-newline", place, message).help("add a line end"));
         }
-        self.statement(cursor, number);
+        self.statement(cursor, line);
     }
 
-    fn push(&mut self, at: Span, number: u32, kind: StatementKind) {
+    fn push(&mut self, at: Span, line: Line, kind: StatementKind) {
         self.statements.push(Statement {
             at: Place(at),
-            line: Line(number),
+            line,
             kind,
         });
     }

@@ -73,6 +73,10 @@ impl Parser {
             let found = found.help("name the module again to have two tests, or take one out");
             return self.fail(state, found);
         }
+        if instance.options.is_empty() {
+            // Most modules have one option in a rule, and there may be a million rules.
+            instance.options.reserve_exact(1);
+        }
         instance.options.push(Opt {
             spec: stored,
             negated,

@@ -28,6 +28,8 @@ pub(super) struct RuleState {
     /// How many match modules were loaded when the target was: later ones are searched first.
     pub(super) matches_before_target: usize,
     protocol_module_loaded: bool,
+    /// A module of the rule is unknown, so that options which no module has may be its own.
+    unknown_module: bool,
 }
 
 impl RuleState {
@@ -179,7 +181,9 @@ impl Parser {
             }
             Err(found) => {
                 state.negation = None;
-                self.fail(state, found);
+                if !state.unknown_module {
+                    self.fail(state, found);
+                }
                 skip_values(cursor);
             }
         }
@@ -225,11 +229,14 @@ impl Parser {
                     == 1)
         {
             state.protocol_module_loaded = true;
-            state.rule.matches.push(Instance {
-                spec,
-                options: Vec::new(),
-                at: Place(at),
-            });
+            push_match(
+                state,
+                Instance {
+                    spec,
+                    options: Vec::new(),
+                    at: Place(at),
+                },
+            );
             return exact(state, name)
                 .or_else(|| self::beginnings(state, name).pop().map(|row| row.1))
                 .ok_or_else(|| self.unknown_option(state, name, at));
@@ -612,14 +619,18 @@ impl Parser {
         };
         match grammar::find(Role::Match, name, self.family) {
             Some(spec) => {
-                state.rule.matches.push(Instance {
-                    spec,
-                    options: Vec::new(),
-                    at: Place(at),
-                });
+                push_match(
+                    state,
+                    Instance {
+                        spec,
+                        options: Vec::new(),
+                        at: Place(at),
+                    },
+                );
             }
             None => {
                 let found = self.unknown_module(Role::Match, text, at);
+                state.unknown_module = true;
                 self.fail(state, found);
             }
         }
@@ -691,6 +702,14 @@ impl Parser {
             None => state.faulty = true,
         }
     }
+}
+
+/// Adds a match module; most rules have one, and there may be a million rules.
+fn push_match(state: &mut RuleState, instance: Instance) {
+    if state.rule.matches.is_empty() {
+        state.rule.matches.reserve_exact(1);
+    }
+    state.rule.matches.push(instance);
 }
 
 /// Whether an address is no condition at all.

@@ -1,7 +1,7 @@
 //! One line of a file that is not a comment: tables, chains, COMMIT, and the commands.
 
 use super::super::ast::{
-    ChainLine, ChainVerdict, Name, Placement, RuleLine, StatementKind, table_name,
+    ChainLine, ChainVerdict, Line, Name, Placement, RuleLine, StatementKind, table_name,
 };
 use super::super::grammar::{self, Role};
 use super::numbers::{number, number32};
@@ -50,7 +50,7 @@ type Parsed = Option<StatementKind>;
 
 impl Parser {
     /// Reads a line that has words.
-    pub(super) fn statement(&mut self, mut cursor: Cursor<'_, '_>, line: u32) {
+    pub(super) fn statement(&mut self, mut cursor: Cursor<'_, '_>, line: Line) {
         let at = cursor.line();
         let Some(first) = cursor.take() else { return };
         let text = &*first.text;
@@ -335,13 +335,13 @@ impl Parser {
             return;
         }
         let message = format!("unknown command `{text}`");
-        let names = COMMANDS
-            .iter()
-            .flat_map(|row| [row.0, row.1])
-            .chain(["COMMIT"]);
-        let found = Diagnostic::error("unknown-command", at, message)
-            .help("a line is `*table`, `:chain policy`, a rule such as `-A INPUT ...`, or `COMMIT`")
-            .did_you_mean(text, names);
+        let mut found = Diagnostic::error("unknown-command", at, message).help(
+            "a line is `*table`, `:chain policy`, a rule such as `-A INPUT ...`, or `COMMIT`",
+        );
+        if text.len() > 2 {
+            let names = COMMANDS.iter().map(|row| row.1);
+            found = found.did_you_mean(text, names.chain(["COMMIT"]));
+        }
         self.report(found);
     }
 

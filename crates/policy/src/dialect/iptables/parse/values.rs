@@ -427,7 +427,7 @@ fn tos(text: &str, name_mask: u8) -> Result<Value, Fault> {
 
 fn set_tos(text: &str, form: MarkForm) -> Result<Value, Fault> {
     if matches!(form, MarkForm::Xor | MarkForm::Set) {
-        return tos(text, 0xff);
+        return tos(text, 0x3f);
     }
     let bits = bounded(text, 0, 255)? as u32;
     Ok(match form {
@@ -576,7 +576,12 @@ fn hash_rate(text: &str) -> Result<Value, Fault> {
                 .help("bytes are counted a second: `512kb/s`, `1mb/s`, 4 GiB at most")),
         };
     }
-    rate(text, 1_000_000).map(Value::Period)
+    // The unit decides how long an unused key is kept; `finish` turns that into its own option.
+    let unit = text
+        .split_once('/')
+        .and_then(|(_, unit)| unit_seconds(unit))
+        .unwrap_or(1);
+    Ok(Value::Range(rate(text, 1_000_000)?, unit as u32))
 }
 
 fn hash_burst(text: &str) -> Result<Value, Fault> {

@@ -1,0 +1,287 @@
+//! The plane of one network namespace: what commands and the agent use.
+//!
+//! Every step is safe to be the last one of its process: the policy in force is told by the maps,
+//! and the next command removes what was left half done.
+
+use std::mem::offset_of;
+use std::path::Path;
+
+use crate::abi::{Control, REASONS};
+use crate::attach;
+use crate::counters;
+use crate::error::{PlaneError, Result};
+use crate::features;
+use crate::hooks;
+use crate::load::{Capacity, Instance, load};
+use crate::locals;
+use crate::pin::{self, Folder, Pinned};
+use crate::space::Space;
+use crate::swap::{self, Policy};
+
+/// The plane of a network namespace.
+#[derive(Debug)]
+pub struct Plane {
+    pub(crate) space: Space,
+    pub(crate) current: Option<Pinned>,
+}
+
+/// How a policy is put in force.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ApplyOptions<'a> {
+    /// Number of the policy, for [`Status`]; 0 picks the next one.
+    pub number: u32,
+    /// Counters to start with, by rule.
+    pub presets: &'a [(u64, u64)],
+    /// Conversations that can be tracked at once; 0 means 262,144. Only used when the programs are
+    /// loaded for the first time.
+    pub flows: u32,
+}
+
+/// What an apply did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// Number of the policy in force now.
+    pub number: u32,
+    /// Number of the one before.
+    pub previous: Option<u32>,
+    /// Whether programs were loaded (the first time, or because the policy outgrew the maps).
+    pub loaded: bool,
+}
+
+/// What is in force.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Number of the policy.
+    pub number: u32,
+    /// Number of the policy that one can return to.
+    pub previous: Option<u32>,
+    /// Hooks ([`crate::hooks`]).
+    pub hooks: u32,
+    /// Names of the attached links.
+    pub links: Vec<String>,
+    /// Sizes of the maps.
+    pub capacity: Capacity,
+    /// Whether an answer process takes rejects.
+    pub answering: bool,
+    /// Packets by `enum weir_reason`.
+    pub reasons: [u64; REASONS],
+    /// Counts of the flow table (`flow.h`).
+    pub flow_statistics: [u64; 16],
+}
+
+/// Bytes of one flow entry.
+const FLOW_BYTES: u32 = 128;
+const DEFAULT_FLOWS: u32 = 262_144;
+
+impl Plane {
+    /// Open the plane of a namespace (`None`: the calling thread's), with the policy that is in
+    /// force there. Needs root, changes nothing.
+    pub fn open(netns: Option<&str>) -> Result<Plane> {
+        features::check()?;
+        let space = Space::open(netns)?;
+        let current = space.enter(|| Folder::of(space.cookie())?.current())?;
+        Ok(Plane { space, current })
+    }
+
+    pub(crate) fn instance(&self) -> Result<&Instance> {
+        self.current
+            .as_ref()
+            .map(|c| &c.instance)
+            .ok_or(PlaneError::Nothing)
+    }
+
+    /// Number of the policy in force.
+    pub fn number(&self) -> Option<u32> {
+        let instance = self.instance().ok()?;
+        Some(swap::generation(instance, swap::active(instance))).filter(|n| *n != 0)
+    }
+
+    /// Whether another process has loaded or removed programs since this was opened.
+    pub fn is_outdated(&self) -> Result<bool> {
+        let newest = self
+            .space
+            .enter(|| Ok(Folder::of(self.space.cookie())?.newest()))?;
+        Ok(newest != self.current.as_ref().map(|c| c.number))
+    }
+
+    /// Look again, after another process may have changed something.
+    pub fn refresh(&mut self) -> Result<()> {
+        self.current = self
+            .space
+            .enter(|| Folder::of(self.space.cookie())?.current())?;
+        Ok(())
+    }
+
+    /// Put a policy in force, whole or not at all.
+    pub fn apply(&mut self, policy: &Policy<'_>, options: ApplyOptions<'_>) -> Result<Applied> {
+        let (space, cookie) = (&self.space, self.space.cookie());
+        let current = space.enter(|| Folder::of(cookie)?.sweep())?;
+        let previous = current
+            .as_ref()
+            .map(|c| swap::generation(&c.instance, swap::active(&c.instance)));
+        let number = match (options.number, previous) {
+            (0, previous) => previous.unwrap_or(0) + 1,
+            (number, _) => number,
+        };
+        let fits = current.as_ref().is_some_and(|c| {
+            let defragment = policy.hooks & hooks::DEFRAGMENT != 0;
+            let same =
+                attach::is_defragmenting(&c.path).is_none_or(|present| present == defragment);
+            same && c
+                .instance
+                .capacity()
+                .holds(policy.image.len(), policy.rules, policy.history)
+        });
+        let work = || match current {
+            Some(current) if fits => replace(current, policy, number, options.presets),
+            current => grow(cookie, current, policy, number, &options),
+        };
+        self.current = Some(space.enter(work)?);
+        Ok(Applied {
+            number,
+            previous,
+            loaded: !fits,
+        })
+    }
+
+    /// Return to the policy before, if it is still there.
+    pub fn flip_back(&mut self) -> Result<u32> {
+        let current = self
+            .space
+            .enter(|| Folder::of(self.space.cookie())?.sweep())?;
+        let current = current.ok_or(PlaneError::Nothing)?;
+        let slot = 1 - swap::active(&current.instance);
+        let number = swap::generation(&current.instance, slot);
+        if number == 0 {
+            return Err(PlaneError::NoPrevious);
+        }
+        self.space.enter(|| {
+            let bits = swap::hooks(&current.instance, slot);
+            attach::attach(&current.instance, current.number, &current.path, bits)?;
+            swap::flip(&current.instance);
+            attach::detach_others(&current.path, bits)
+        })?;
+        self.current = Some(current);
+        Ok(number)
+    }
+
+    /// What is in force.
+    pub fn status(&self) -> Result<Status> {
+        let current = self.current.as_ref().ok_or(PlaneError::Nothing)?;
+        let instance = &current.instance;
+        let slot = swap::active(instance);
+        let control = instance.control();
+        let previous = swap::generation(instance, 1 - slot);
+        let words = |offset: usize, at: usize| control.load64(offset + at * 8);
+        Ok(Status {
+            number: swap::generation(instance, slot),
+            previous: (previous != 0).then_some(previous),
+            hooks: swap::hooks(instance, slot),
+            links: self.space.enter(|| Ok(pin::links(&current.path)))?,
+            capacity: instance.capacity(),
+            answering: control.load32(offset_of!(Control, answering)) != 0,
+            reasons: std::array::from_fn(|i| words(offset_of!(Control, reasons), i)),
+            flow_statistics: std::array::from_fn(|i| {
+                words(offset_of!(Control, flow_statistics), i)
+            }),
+        })
+    }
+
+    /// Packets and bytes of the first `rules` rules of the policy in force.
+    pub fn counters(&self, rules: u32) -> Result<Vec<(u64, u64)>> {
+        let instance = self.instance()?;
+        let rules = rules.min(instance.capacity().rules);
+        Ok(counters::read(instance, swap::active(instance), rules))
+    }
+
+    /// Remove everything. Tells whether there was anything.
+    pub fn unload(&mut self) -> Result<bool> {
+        self.current = None;
+        self.space
+            .enter(|| Folder::of(self.space.cookie())?.clear())
+    }
+}
+
+/// Replace the policy within the loaded instance.
+fn replace(
+    current: Pinned,
+    policy: &Policy<'_>,
+    number: u32,
+    presets: &[(u64, u64)],
+) -> Result<Pinned> {
+    let slot = swap::write_spare(&current.instance, policy, number)?;
+    counters::preset(&current.instance, slot, presets);
+    locals::write(&current.instance, &locals::read()?);
+    attach::attach(
+        &current.instance,
+        current.number,
+        &current.path,
+        policy.hooks,
+    )?;
+    swap::flip(&current.instance);
+    attach::detach_others(&current.path, policy.hooks)?;
+    Ok(current)
+}
+
+/// Load an instance that has room, let it judge beside the old one, remove the old one.
+fn grow(
+    cookie: u64,
+    old: Option<Pinned>,
+    policy: &Policy<'_>,
+    number: u32,
+    options: &ApplyOptions<'_>,
+) -> Result<Pinned> {
+    let folder = Folder::of(cookie)?;
+    let flows = if options.flows == 0 {
+        DEFAULT_FLOWS
+    } else {
+        options.flows
+    };
+    let bytes = flows
+        .checked_mul(FLOW_BYTES)
+        .filter(|b| *b <= Capacity::IMAGE_LIMIT);
+    let Some(bytes) = bytes else {
+        let needed = u64::from(flows) * u64::from(FLOW_BYTES);
+        return Err(PlaneError::Budget {
+            what: "flow table",
+            needed,
+            limit: 1 << 28,
+        });
+    };
+    let mut capacity =
+        Capacity::for_policy(policy.image.len(), policy.rules, policy.history, bytes)?;
+    if let Some(old) = &old {
+        capacity = capacity.at_least(old.instance.capacity());
+    }
+    let instance = load(capacity, false, old.as_ref().map(|old| &old.instance))?;
+    if let Some(old) = &old {
+        swap::carry_over(&old.instance, &instance);
+    }
+    let slot = swap::write_spare(&instance, policy, number)?;
+    counters::preset(&instance, slot, options.presets);
+    locals::write(&instance, &locals::read()?);
+    let (instance_number, built) = folder.build(&instance)?;
+    // Everything is attached while the active slot is empty, which accepts; then one store puts
+    // the policy in force.
+    let attached = attach::attach(&instance, instance_number, &built, policy.hooks);
+    if let Err(error) = attached {
+        discard(&built);
+        return Err(error);
+    }
+    let path = folder.finish(instance_number, &built)?;
+    swap::flip(&instance);
+    if let Some(old) = old {
+        swap::keep_previous(&old.instance, &instance)?;
+        pin::remove(&old.path)?;
+    }
+    Ok(Pinned {
+        number: instance_number,
+        path,
+        instance,
+    })
+}
+
+/// Remove a half-built instance; the error that led here is the one to tell.
+fn discard(path: &Path) {
+    let _ = pin::remove(path);
+}

@@ -1,0 +1,212 @@
+//! Policies in force in a namespace: packets pass or not, links outlive processes, swaps lose
+//! nothing, unloading leaves nothing.
+
+mod common;
+
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::{All, Pair, image, input, policy};
+use weir_plane::{ApplyOptions, Plane};
+
+/// Whether a datagram from the neighbour arrives at the host.
+fn arrives(pair: &Pair) -> bool {
+    let socket = pair.in_host(|| UdpSocket::bind("0.0.0.0:7000").expect("the port is free"));
+    socket
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .expect("a time-out can be set");
+    pair.in_neighbour(|| {
+        let from = UdpSocket::bind("0.0.0.0:0").expect("a port is free");
+        from.send_to(b"hello", "10.9.0.1:7000")
+            .expect("it can be sent");
+    });
+    let mut buffer = [0; 16];
+    match socket.recv_from(&mut buffer) {
+        Ok((length, _)) => length == 5,
+        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => false,
+        Err(e) => panic!("{e}"),
+    }
+}
+
+fn pins() -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir("/sys/fs/bpf/weir") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|e| e.file_name().into_string().ok())
+        .collect()
+}
+
+#[test]
+fn policies_hold_beyond_the_process_and_leave_nothing() {
+    let Some(()) = weir_plane::kernel_or_skip("policies_hold_beyond_the_process") else {
+        return;
+    };
+    let pair = Pair::new();
+    let before = pins();
+    let (accept, drop_all) = (image(All::Accept), image(All::Drop));
+    assert!(arrives(&pair), "nothing is enforced yet");
+
+    let mut plane = Plane::open(Some(&pair.host)).expect("it can be opened");
+    assert_eq!(plane.number(), None);
+    let options = ApplyOptions::default();
+    let applied = plane
+        .apply(&policy(&drop_all, input()), options)
+        .expect("it can be applied");
+    assert_eq!(
+        (applied.number, applied.previous, applied.loaded),
+        (1, None, true)
+    );
+    assert!(!arrives(&pair));
+    drop(plane);
+    assert!(!arrives(&pair), "the policy holds without the process");
+
+    let mut plane = Plane::open(Some(&pair.host)).expect("it can be opened again");
+    assert_eq!(plane.number(), Some(1));
+    let counted = plane.counters(1).expect("there are counters")[0];
+    assert_eq!(
+        counted,
+        (2, 2 * 33),
+        "two datagrams of 33 bytes were counted"
+    );
+    let applied = plane
+        .apply(&policy(&accept, input()), options)
+        .expect("it can be applied");
+    assert_eq!(
+        (applied.number, applied.previous, applied.loaded),
+        (2, Some(1), false)
+    );
+    assert!(arrives(&pair));
+    assert_eq!(plane.flip_back().expect("the policy before is there"), 1);
+    assert!(!arrives(&pair));
+    assert_eq!(plane.status().expect("it is in force").previous, Some(2));
+
+    assert!(plane.unload().expect("it can be removed"));
+    assert!(arrives(&pair), "nothing is enforced any more");
+    assert!(!plane.unload().expect("removing nothing is fine"));
+    assert_eq!(pins(), before, "no pins are left");
+}
+
+#[test]
+fn a_policy_that_outgrows_the_maps_replaces_them() {
+    let Some(()) = weir_plane::kernel_or_skip("a_policy_that_outgrows_the_maps") else {
+        return;
+    };
+    let pair = Pair::new();
+    let mut plane = Plane::open(Some(&pair.host)).expect("it can be opened");
+    let options = ApplyOptions::default();
+    let small = image(All::Drop);
+    plane
+        .apply(&policy(&small, input()), options)
+        .expect("the small one fits");
+    let mut large = image(All::Accept);
+    large.resize(3 << 20, 0);
+    let applied = plane
+        .apply(&policy(&large, input()), options)
+        .expect("the large one fits");
+    assert!(applied.loaded);
+    assert!(arrives(&pair));
+    assert_eq!(plane.status().expect("it is in force").links.len(), 2);
+    assert_eq!(plane.flip_back().expect("the small one came along"), 1);
+    assert!(!arrives(&pair));
+}
+
+/// Replies to a stream of datagrams while policies are swapped: none may be missing.
+fn stream_survives(pair: &Pair, swaps: u32, mut swap: impl FnMut(u32) + Send) {
+    let stop = AtomicBool::new(false);
+    let full = queue_losses(pair);
+    let (sent, received) = std::thread::scope(|scope| {
+        let server = pair.in_host(|| UdpSocket::bind("0.0.0.0:7001").expect("the port is free"));
+        server
+            .set_read_timeout(Some(Duration::from_millis(300)))
+            .expect("a time-out can be set");
+        let receiving = scope.spawn(move || {
+            let (mut count, mut buffer) = (0u64, [0; 16]);
+            while server.recv(&mut buffer).is_ok() {
+                count += 1;
+            }
+            count
+        });
+        let stop = &stop;
+        let sending = scope.spawn(move || {
+            pair.in_neighbour(|| {
+                let socket = UdpSocket::bind("0.0.0.0:0").expect("a port is free");
+                socket
+                    .connect("10.9.0.1:7001")
+                    .expect("it can be connected");
+                let mut count = 0u64;
+                while !stop.load(Ordering::Relaxed) {
+                    for _ in 0..8 {
+                        socket.send(b"x").expect("it can be sent");
+                        count += 1;
+                    }
+                    // Not faster than the receiver reads, whose queue is short.
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+                count
+            })
+        });
+        for number in 0..swaps {
+            swap(number);
+        }
+        stop.store(true, Ordering::Relaxed);
+        (
+            sending.join().expect("the sender ends"),
+            receiving.join().expect("the receiver ends"),
+        )
+    });
+    assert!(sent > 1000, "{sent}");
+    // What a full receive queue lost came through the filter.
+    let full = queue_losses(pair) - full;
+    assert_eq!(
+        received + full,
+        sent,
+        "{received} received, {full} found the queue full"
+    );
+    println!("{swaps} swaps under {sent} datagrams, none lost ({full} found the queue full)");
+}
+
+/// Datagrams that found the host's receive queue full.
+fn queue_losses(pair: &Pair) -> u64 {
+    let text = pair.in_host(|| std::fs::read_to_string("/proc/thread-self/net/snmp"));
+    let text = text.expect("proc has it");
+    let mut lines = text.lines().filter(|line| line.starts_with("Udp:"));
+    let names = lines.next().expect("a line of names").split_whitespace();
+    let values = lines.next().expect("a line of numbers").split_whitespace();
+    let mut pairs = names.zip(values);
+    let found = pairs
+        .find(|(name, _)| *name == "RcvbufErrors")
+        .expect("the counter is there");
+    found.1.parse().expect("a number")
+}
+
+#[test]
+fn swaps_under_traffic_lose_no_packet() {
+    let Some(()) = weir_plane::kernel_or_skip("swaps_under_traffic_lose_no_packet") else {
+        return;
+    };
+    let pair = Pair::new();
+    let (one, two) = (image(All::Accept), image(All::Accept));
+    let mut plane = Plane::open(Some(&pair.host)).expect("it can be opened");
+    plane
+        .apply(&policy(&one, input()), ApplyOptions::default())
+        .expect("it can be applied");
+    let plane = std::sync::Mutex::new(plane);
+    stream_survives(&pair, 150, |number| {
+        let image = if number % 2 == 0 { &two } else { &one };
+        let mut plane = plane.lock().expect("one thread");
+        plane
+            .apply(&policy(image, input()), ApplyOptions::default())
+            .expect("it can be applied");
+    });
+    stream_survives(&pair, 2000, |_| {
+        plane
+            .lock()
+            .expect("one thread")
+            .flip_back()
+            .expect("there is a policy before");
+    });
+}

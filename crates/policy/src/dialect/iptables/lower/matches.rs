@@ -1,0 +1,433 @@
+//! The tests of a rule: basic matches first, then modules left to right, as the kernel runs them.
+//!
+//! Every option of a module must be taken up by [`Tests::option`] or by its module's own function;
+//! one that is not is refused by name, so that nothing can be read and then forgotten.
+
+use super::super::ast::{Basic, Instance, Opt, Rule};
+use super::super::grammar::Tier;
+use super::super::names::small;
+use super::super::value::{Addresses, InterfaceName, Value};
+use super::Lowering;
+use super::hosts::{Host, bits, host};
+use super::tables::Entry;
+use crate::model::{
+    AddrMatch, AddrType, Cmp, Cond, CtField, Family, HistoryId, HistoryKind, HistoryObject,
+    IfPattern, Owner, OwnerRange, PacketType, RangeSet, SetId, StateMask, Test,
+};
+use crate::syntax::{Diagnostic, Span};
+
+/// The tests of one rule while they are gathered.
+pub(super) struct Tests<'l, 'a> {
+    pub(super) lowering: &'l mut Lowering<'a>,
+    pub(super) family: Family,
+    pub(super) tests: Vec<Test>,
+    /// Why the rule cannot be honoured.
+    pub(super) refused: Vec<Diagnostic>,
+    /// The rule could only accept, so that a test that never holds makes it stricter.
+    pub(super) only_opens: bool,
+}
+
+impl Tests<'_, '_> {
+    pub(super) fn push(&mut self, negate: bool, cond: Cond) {
+        self.tests.push(Test { negate, cond });
+    }
+
+    pub(super) fn unsupported(&mut self, at: Span, what: &str, help: &str) {
+        let message = format!("{what} is not supported");
+        self.refused
+            .push(Diagnostic::unsupported(at, message).help(help));
+    }
+
+    /// All tests of a rule.
+    pub(super) fn rule(&mut self, entry: &Entry<'_>) {
+        let rule = entry.rule;
+        self.address(entry.source, rule.source.as_ref(), Cond::Src);
+        self.address(entry.destination, rule.destination.as_ref(), Cond::Dst);
+        self.interface(rule.in_interface.as_ref(), Cond::InIface);
+        self.interface(rule.out_interface.as_ref(), Cond::OutIface);
+        if let Some(basic) = &rule.protocol {
+            self.push(basic.negated, Cond::Proto(RangeSet::one(basic.value)));
+        }
+        if let Some(basic) = &rule.fragment {
+            self.push(basic.negated, Cond::LaterFragment);
+        }
+        for instance in &rule.matches {
+            self.instance(instance, rule);
+        }
+    }
+
+    fn address(
+        &mut self,
+        host: Option<Host>,
+        addresses: Option<&Addresses>,
+        cond: fn(AddrMatch) -> Cond,
+    ) {
+        let Some(host) = host else { return };
+        let negated = addresses.is_some_and(|addresses| addresses.negated);
+        if host.mask == 0 && !negated {
+            return;
+        }
+        let values = host.to_match(self.family);
+        self.push(negated, cond(values));
+    }
+
+    fn interface(&mut self, interface: Option<&Basic<InterfaceName>>, cond: fn(IfPattern) -> Cond) {
+        let Some(basic) = interface else { return };
+        let pattern = IfPattern {
+            name: basic.value.name.to_string(),
+            prefix: basic.value.prefix,
+        };
+        self.push(basic.negated, cond(pattern));
+    }
+
+    /// One module.
+    fn instance(&mut self, instance: &Instance, rule: &Rule) {
+        let spec = instance.spec;
+        if spec.tier == Tier::Known {
+            let help = match spec.name {
+                "helper" => "protocol helpers (FTP, SIP ...) are not provided",
+                _ => "take the rule out, or leave it to iptables beside weir",
+            };
+            return self.unsupported(instance.at.0, &format!("`-m {}`", spec.name), help);
+        }
+        match spec.name {
+            "comment" => {}
+            "physdev" | "rpfilter" | "policy" => {
+                let help = "take the rule out, or leave it to iptables beside weir";
+                self.unsupported(instance.at.0, &format!("`-m {}`", spec.name), help);
+            }
+            "tcp" | "udp" | "udplite" | "sctp" | "esp" | "ah" if instance.options.is_empty() => {
+                self.push(false, bare(spec.name));
+            }
+            "limit" => self.limit(instance),
+            "hashlimit" => self.hashlimit(instance),
+            "recent" => self.recent(instance),
+            "connlimit" => self.connlimit(instance),
+            "statistic" => self.statistic(instance),
+            "time" => self.time(instance),
+            _ => {
+                let before = self.tests.len();
+                for option in &instance.options {
+                    self.option(spec.name, option);
+                }
+                self.readable_transport(spec.name, rule, before);
+            }
+        }
+    }
+
+    /// A transport module whose tests do not read the transport header (AH of IPv6 aside, none) still
+    /// needs one.
+    fn readable_transport(&mut self, module: &str, rule: &Rule, before: usize) {
+        let reads = self.tests[before..]
+            .iter()
+            .any(|test| test.cond.needs_transport());
+        if matches!(module, "tcp" | "udp" | "udplite" | "sctp") && !reads && rule.protocol.is_some()
+        {
+            self.push(false, bare(module));
+        }
+    }
+
+    /// One option of a module whose options are tests of their own.
+    fn option(&mut self, module: &str, option: &Opt) {
+        let not = option.negated;
+        let cond = match (module, option.spec.name, &option.value) {
+            (_, "sport", &Value::Range(a, b)) => Cond::SrcPort(ports(a, b)),
+            (_, "dport", &Value::Range(a, b)) => Cond::DstPort(ports(a, b)),
+            ("tcp", "tcp-flags", &Value::Masked(value, mask)) => Cond::TcpFlags {
+                mask: mask as u8,
+                value: value as u8,
+            },
+            ("tcp", "tcp-option", &Value::Number(kind)) => Cond::TcpOption(kind as u8),
+            ("multiport", "sports", Value::Ports(list)) => Cond::SrcPort(port_set(list)),
+            ("multiport", "dports", Value::Ports(list)) => Cond::DstPort(port_set(list)),
+            ("multiport", "ports", Value::Ports(list)) => Cond::AnyPort(port_set(list)),
+            ("icmp" | "icmp6", _, &Value::Icmp(kind, codes)) => Cond::Icmp { kind, codes },
+            ("esp", "espspi", &Value::Range(a, b)) => Cond::EspSpi(RangeSet::range(a, b)),
+            ("ah", "ahspi", &Value::Range(a, b)) => Cond::AhSpi(RangeSet::range(a, b)),
+            ("iprange", "src-range", Value::Addresses(range)) => Cond::Src(address_range(range)),
+            ("iprange", "dst-range", Value::Addresses(range)) => Cond::Dst(address_range(range)),
+            ("mac", _, &Value::Mac(address)) => Cond::Mac(address),
+            ("mark", _, &Value::Masked(value, mask)) => Cond::Mark { value, mask },
+            ("connmark", _, &Value::Masked(value, mask)) => Cond::Connmark { value, mask },
+            ("length", _, &Value::Range(a, b)) => Cond::Length(ports(a, b)),
+            ("tcpmss", _, &Value::Range(a, b)) => Cond::TcpMss(ports(a, b)),
+            ("ttl" | "hl", name, &Value::Number(value)) => Cond::Ttl(compare(name, value as u8)),
+            ("tos", _, &Value::Masked(value, mask)) => Cond::Tos {
+                value: value as u8,
+                mask: mask as u8,
+            },
+            ("dscp", _, &Value::Number(value)) => Cond::Dscp(value as u8),
+            ("ecn", "ecn-tcp-ece", _) => Cond::EcnTcp(64),
+            ("ecn", "ecn-tcp-cwr", _) => Cond::EcnTcp(128),
+            ("ecn", "ecn-ip-ect", &Value::Number(value)) => Cond::EcnIp(value as u8),
+            ("pkttype", _, &Value::Number(kind)) => Cond::PacketType(match kind {
+                0 => PacketType::Unicast,
+                1 => PacketType::Broadcast,
+                _ => PacketType::Multicast,
+            }),
+            ("rt", "rt-type", &Value::Number(kind)) if kind <= 255 => Cond::RoutingHeader {
+                kind: Some(kind as u8),
+                segments: (0, u32::MAX),
+            },
+            ("rt", "rt-segsleft", &Value::Range(a, b)) => Cond::RoutingHeader {
+                kind: None,
+                segments: (a, b),
+            },
+            _ => return self.special_option(module, option),
+        };
+        self.push(not, cond);
+    }
+
+    /// Options that can fail or need more than their value.
+    fn special_option(&mut self, module: &str, option: &Opt) {
+        match module {
+            "state" | "conntrack" => self.conntrack(option),
+            "addrtype" => self.address_type(option),
+            "owner" => self.owner(option),
+            "set" => self.set(option),
+            "sctp" => self.chunks(option),
+            _ => self.not_taken_up(module, option),
+        }
+    }
+
+    pub(super) fn not_taken_up(&mut self, module: &str, option: &Opt) {
+        let what = format!("`--{}` of `-m {module}`", option.spec.name);
+        self.unsupported(option.at.0, &what, "take the option or the rule out");
+    }
+
+    fn conntrack(&mut self, option: &Opt) {
+        let field = match (option.spec.name, &option.value) {
+            ("state" | "ctstate", &Value::Number(bits)) => return self.states(option, bits),
+            ("ctproto", &Value::Number(number)) => CtField::Proto(number as u8),
+            ("ctorigsrc", Value::Address(address)) => match host(address) {
+                Some(host) => CtField::OrigSrc(host.to_match(self.family)),
+                None => return self.name_in_option(option),
+            },
+            ("ctorigdst", Value::Address(address)) => match host(address) {
+                Some(host) => CtField::OrigDst(host.to_match(self.family)),
+                None => return self.name_in_option(option),
+            },
+            ("ctreplsrc", Value::Address(address)) => match host(address) {
+                Some(host) => CtField::ReplSrc(host.to_match(self.family)),
+                None => return self.name_in_option(option),
+            },
+            ("ctrepldst", Value::Address(address)) => match host(address) {
+                Some(host) => CtField::ReplDst(host.to_match(self.family)),
+                None => return self.name_in_option(option),
+            },
+            ("ctorigsrcport", &Value::Range(a, b)) => CtField::OrigSrcPort(ports(a, b)),
+            ("ctorigdstport", &Value::Range(a, b)) => CtField::OrigDstPort(ports(a, b)),
+            ("ctreplsrcport", &Value::Range(a, b)) => CtField::ReplSrcPort(ports(a, b)),
+            ("ctrepldstport", &Value::Range(a, b)) => CtField::ReplDstPort(ports(a, b)),
+            ("ctstatus", &Value::Number(bits)) => CtField::Status((bits >> 1) as u8),
+            ("ctexpire", &Value::Range(a, b)) => CtField::Expire(a, b),
+            ("ctdir", &Value::Number(index)) => CtField::Original(index == 0),
+            _ => return self.not_taken_up("conntrack", option),
+        };
+        self.push(option.negated, Cond::Ct(field));
+    }
+
+    fn name_in_option(&mut self, option: &Opt) {
+        let message = format!("`--{}` needs an address, not a name", option.spec.name);
+        let found = Diagnostic::error("host-name", option.at.0, message);
+        self.refused.push(found.help("write the address instead"));
+    }
+
+    /// A list of states. The states SNAT and DNAT never hold here, because weir's own tracking does
+    /// not translate; where that can only make the rule stricter it is said, else refused.
+    fn states(&mut self, option: &Opt, bits: u64) {
+        // INVALID, NEW, RELATED, ESTABLISHED, UNTRACKED, in the order of their names.
+        const MODEL: [u8; 5] = [1, 2, 8, 4, 16];
+        let mask = (0..5)
+            .filter(|bit| bits >> bit & 1 == 1)
+            .fold(0, |mask, bit| mask | MODEL[bit]);
+        let translated: Vec<_> = (5..7)
+            .filter(|bit| bits >> bit & 1 == 1)
+            .map(|bit| small::CT_STATES[bit])
+            .collect();
+        if !translated.is_empty() {
+            let names = translated.join(" and ");
+            if option.negated || !self.only_opens {
+                let help = "weir does not see the kernel's address translation";
+                return self.unsupported(option.at.0, &format!("the state {names}"), help);
+            }
+            let message =
+                format!("the state {names} never holds: weir does not translate addresses");
+            let found = Diagnostic::warning("state-never-holds", option.at.0, message)
+                .help("connections that the kernel translates need a rule of their own");
+            self.lowering.report.diagnostics.push(found);
+        }
+        self.push(option.negated, Cond::State(StateMask(mask)));
+    }
+
+    fn address_type(&mut self, option: &Opt) {
+        let (&Value::Number(bits), "src-type" | "dst-type") = (&option.value, option.spec.name)
+        else {
+            return self.not_taken_up("addrtype", option);
+        };
+        let mut kinds = Vec::new();
+        for (bit, name) in small::ADDRESS_TYPES
+            .iter()
+            .enumerate()
+            .filter(|(bit, _)| bits >> bit & 1 == 1)
+        {
+            kinds.push(match bit {
+                1 => AddrType::Unicast,
+                2 => AddrType::Local,
+                3 => AddrType::Broadcast,
+                5 => AddrType::Multicast,
+                _ => {
+                    let what = format!("the address type {name}");
+                    let help = "UNICAST, LOCAL, BROADCAST and MULTICAST are known";
+                    return self.unsupported(option.at.0, &what, help);
+                }
+            });
+        }
+        let cond = match option.spec.name {
+            "src-type" => Cond::SrcType(kinds),
+            _ => Cond::DstType(kinds),
+        };
+        self.push(option.negated, cond);
+    }
+
+    fn owner(&mut self, option: &Opt) {
+        let is_user = option.spec.name == "uid-owner";
+        let range = match (option.spec.name, &option.value) {
+            ("socket-exists", _) => {
+                return self.push(option.negated, Cond::Owner(Owner::SocketExists));
+            }
+            ("uid-owner" | "gid-owner", &Value::Range(first, last)) => OwnerRange { first, last },
+            ("uid-owner" | "gid-owner", Value::Text(name)) => {
+                let names = self.lowering.options.names;
+                let root = (&**name == "root").then_some(0);
+                let id = match (is_user, names) {
+                    (_, None) => root,
+                    (true, Some(names)) => names.user(name),
+                    (false, Some(names)) => names.group(name),
+                };
+                let Some(id) = id else {
+                    let kind = if is_user { "user" } else { "group" };
+                    let message = format!("there is no {kind} `{name}` here");
+                    let found = Diagnostic::error("unknown-name", option.at.0, message);
+                    return self.refused.push(found.help("write the number instead"));
+                };
+                OwnerRange {
+                    first: id,
+                    last: id,
+                }
+            }
+            _ => return self.not_taken_up("owner", option),
+        };
+        let owner = if is_user {
+            Owner::Uid(range)
+        } else {
+            Owner::Gid(range)
+        };
+        self.push(option.negated, Cond::Owner(owner));
+    }
+
+    fn set(&mut self, option: &Opt) {
+        match (option.spec.name, &option.value) {
+            ("match-set", Value::Set(used)) => {
+                if let Some(set) = self.find_set(&used.name, used.fields.len(), option.at.0) {
+                    self.push(
+                        option.negated,
+                        Cond::Set {
+                            set,
+                            fields: used.fields.clone(),
+                        },
+                    );
+                }
+            }
+            // Whether the kernel's counters of entries move is no concern of the verdict.
+            ("update-counters" | "update-subcounters", _) => {}
+            _ => self.not_taken_up("set", option),
+        }
+    }
+
+    /// The set of this name, with enough directions for its dimensions.
+    pub(super) fn find_set(&mut self, name: &str, fields: usize, at: Span) -> Option<SetId> {
+        let Some(&id) = self.lowering.set_ids.get(name) else {
+            let message = format!("there is no set `{name}`");
+            let found = Diagnostic::error("unknown-set", at, message)
+                .help("give a file of `ipset save` that creates it")
+                .did_you_mean(name, self.lowering.set_ids.keys().map(String::as_str));
+            self.refused.push(found);
+            return None;
+        };
+        let set = &self.lowering.sets[id.0 as usize];
+        if fields < set.dimensions.len() {
+            let message = format!(
+                "the set `{name}` has {} dimensions, and {fields} directions are given",
+                set.dimensions.len()
+            );
+            let found = Diagnostic::error("too-few-directions", at, message);
+            self.refused
+                .push(found.help("write one of src and dst for each dimension"));
+            return None;
+        }
+        if set.family.is_some_and(|family| family != self.family) {
+            let message = format!("the set `{name}` holds addresses of the other family");
+            let found = Diagnostic::warning("other-family", at, message);
+            self.lowering
+                .report
+                .diagnostics
+                .push(found.help("it matches no packet of this file"));
+        }
+        Some(id)
+    }
+
+    fn chunks(&mut self, option: &Opt) {
+        match (option.spec.name, &option.value) {
+            ("chunk-types", Value::Chunks(chunks)) if chunks.flags.is_empty() => {
+                let cond = Cond::SctpChunks {
+                    kind: chunks.kind,
+                    types: chunks.types,
+                };
+                self.push(option.negated, cond);
+            }
+            ("chunk-types", _) => {
+                let what = "a flag of an SCTP chunk";
+                self.unsupported(option.at.0, what, "name the chunk types without flags");
+            }
+            _ => self.not_taken_up("sctp", option),
+        }
+    }
+
+    /// A test that remembers.
+    pub(super) fn history(&mut self, negate: bool, shared: Option<String>, kind: HistoryKind) {
+        let id = HistoryId(u32::try_from(self.lowering.histories.len()).unwrap_or(u32::MAX));
+        self.lowering.histories.push(HistoryObject { shared, kind });
+        self.push(negate, Cond::History(id));
+    }
+}
+
+/// The test that a transport module without options makes: its header is there and readable.
+fn bare(module: &str) -> Cond {
+    match module {
+        "esp" => Cond::EspSpi(RangeSet::range(0, u32::MAX)),
+        "ah" => Cond::AhSpi(RangeSet::range(0, u32::MAX)),
+        _ => Cond::SrcPort(RangeSet::range(0, u16::MAX)),
+    }
+}
+
+fn ports(first: u32, last: u32) -> RangeSet<u16> {
+    let port = |value: u32| u16::try_from(value).unwrap_or(u16::MAX);
+    RangeSet::range(port(first), port(last))
+}
+
+fn port_set(list: &[(u16, u16)]) -> RangeSet<u16> {
+    RangeSet::from_ranges(list.iter().copied())
+}
+
+fn address_range(range: &(std::net::IpAddr, std::net::IpAddr)) -> AddrMatch {
+    AddrMatch::Ranges(RangeSet::range(bits(range.0), bits(range.1)))
+}
+
+fn compare(name: &str, value: u8) -> Cmp {
+    match name {
+        "ttl-lt" | "hl-lt" => Cmp::Lt(value),
+        "ttl-gt" | "hl-gt" => Cmp::Gt(value),
+        _ => Cmp::Eq(value),
+    }
+}

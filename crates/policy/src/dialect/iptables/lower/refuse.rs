@@ -1,0 +1,121 @@
+//! Rules that cannot be honoured: refused, or left out where that cannot make the policy more open.
+//!
+//! A rule may be left out when all it could do is accept (in the filter table, so that the packet
+//! goes on to the rules that follow) or note. A rule that could drop, reject, return, go elsewhere
+//! or change the packet, its flow or a memory is refused: without it, a later rule could accept what
+//! this one would have kept out.
+
+use super::super::ast::{BuiltIn, Instance, Target};
+use super::tables::{Entry, TableState};
+use super::{Affected, Lowering, Treatment};
+use crate::model::Table;
+use crate::syntax::{Diagnostic, Severity};
+
+/// Targets that leave packet, flow and verdict alone.
+const NOTES: &[&str] = &[
+    "LOG",
+    "NFLOG",
+    "ULOG",
+    "AUDIT",
+    "TRACE",
+    "LED",
+    "IDLETIMER",
+    "TEE",
+];
+
+/// Matches that change a memory which other rules read.
+const SHARED_MEMORY: &[&str] = &[
+    "recent",
+    "hashlimit",
+    "connlabel",
+    "quota",
+    "nfacct",
+    "rateest",
+];
+
+/// Whether leaving the rule out can only make the policy stricter.
+pub(super) fn only_opens(table: &TableState<'_>, entry: &Entry<'_>) -> bool {
+    let shared = |instance: &Instance| SHARED_MEMORY.contains(&instance.spec.name);
+    if entry.rule.matches.iter().any(shared) {
+        return false;
+    }
+    match &entry.rule.target {
+        None => true,
+        Some(Target::Verdict(BuiltIn::Accept, _)) => table.table == Table::Filter,
+        Some(Target::Verdict(BuiltIn::Drop | BuiltIn::Return, _)) | Some(Target::Goto(..)) => false,
+        Some(Target::Module(instance)) => NOTES.contains(&instance.spec.name),
+        Some(Target::Jump(..)) => {
+            let mut seen = vec![false; table.chains.len()];
+            entry
+                .jump
+                .is_some_and(|chain| chain_only_opens(table, chain, &mut seen))
+        }
+    }
+}
+
+/// Whether everything that a called chain can do is to accept or to note. RETURN in it leads back to
+/// the rule after the call, as does leaving the call out.
+fn chain_only_opens(table: &TableState<'_>, chain: usize, seen: &mut [bool]) -> bool {
+    if std::mem::replace(&mut seen[chain], true) {
+        return true;
+    }
+    table.chains[chain]
+        .rules
+        .iter()
+        .map(|index| &table.entries[index])
+        .all(|entry| {
+            let shared = |instance: &Instance| SHARED_MEMORY.contains(&instance.spec.name);
+            if entry.rule.matches.iter().any(shared) {
+                return false;
+            }
+            match &entry.rule.target {
+                Some(Target::Verdict(BuiltIn::Return, _)) => true,
+                Some(Target::Jump(..) | Target::Goto(..)) => entry
+                    .jump
+                    .is_some_and(|next| chain_only_opens(table, next, seen)),
+                _ => only_opens(table, entry),
+            }
+        })
+}
+
+impl Lowering<'_> {
+    /// Deals with a rule for which `reasons` were found.
+    pub(super) fn refuse(
+        &mut self,
+        table: &TableState<'_>,
+        entry: &Entry<'_>,
+        reasons: Vec<Diagnostic>,
+    ) {
+        let reason = reasons
+            .iter()
+            .map(|found| found.message.as_str())
+            .collect::<Vec<_>>()
+            .join("; ");
+        let leave_out = self.options.allow_unsupported
+            && reasons.iter().all(Diagnostic::is_unsupported)
+            && only_opens(table, entry);
+        let treatment = if leave_out {
+            Treatment::LeftOut
+        } else {
+            Treatment::Refused
+        };
+        if reasons.iter().any(Diagnostic::is_unsupported) {
+            self.report.affected.push(Affected {
+                at: entry.at,
+                reason,
+                treatment,
+            });
+        }
+        for mut found in reasons {
+            if leave_out {
+                found.severity = Severity::Warning;
+                found.help = Some("the rule is left out: it never matches".to_owned());
+            } else if self.options.allow_unsupported && found.is_unsupported() {
+                found.help = Some(
+                    "without this rule the policy could be more open, so it is refused".to_owned(),
+                );
+            }
+            self.report.diagnostics.push(found);
+        }
+    }
+}

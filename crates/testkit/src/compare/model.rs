@@ -1,0 +1,169 @@
+//! The evaluator beside the original: the packets that the kernel showed at each hook go through
+//! `weir_policy::eval`, and its counters must become those of iptables.
+//!
+//! In: a policy and [`Sighting`]s in the kernel's order. Out: counters in the common form, and
+//! remarks where the mark or the TOS byte on the way differs, or a packet goes on that the
+//! evaluator has dropped. It looks at meaning only; the compiled forms have their own tests.
+
+use weir_engine::packet::{Arrival, packet};
+use weir_policy::eval::{Evaluator, Locals, Passage};
+use weir_policy::model::{Family as ModelFamily, Hook, Policy, RangeSet, Table, Verdict};
+
+use super::case::Family;
+use super::counters::{Count, Counters, Key};
+use super::tap::Sighting;
+
+/// An evaluator that follows a kernel.
+pub struct Follower<'p> {
+    evaluator: Evaluator<'p>,
+    passage: Passage,
+    verdict: Verdict,
+    /// What went differently on the way, at most a few lines.
+    pub remarks: Vec<String>,
+}
+
+const REMARKS_MAX: usize = 12;
+
+impl<'p> Follower<'p> {
+    /// A fresh evaluator with the gateway's addresses.
+    #[must_use]
+    pub fn new(policy: &'p Policy, now_ms: u64) -> Self {
+        let mut evaluator = Evaluator::new(policy, now_ms);
+        evaluator.locals = gateway_addresses();
+        Self {
+            evaluator,
+            passage: Passage::default(),
+            verdict: Verdict::Accept,
+            remarks: Vec::new(),
+        }
+    }
+
+    /// Judges one sighting.
+    pub fn follow(&mut self, sighting: &Sighting, now_ms: u64) {
+        let arrival = Arrival {
+            hook: sighting.hook,
+            in_iface: sighting.in_interface.clone(),
+            out_iface: sighting.out_interface.clone(),
+            mark: sighting.mark,
+            mac: sighting.source_mac,
+            packet_type: sighting.packet_type,
+            owner: sighting.owner,
+        };
+        let Some(packet) = packet(&sighting.bytes, sighting.bytes.len() as u32, &arrival) else {
+            self.remark(sighting, "is no IP packet to the parser");
+            return;
+        };
+        let packet = packet.at(sighting.hook);
+        let again = sighting.hook == Hook::Prerouting && sighting.in_interface == "lo";
+        match sighting.hook {
+            // What comes back over the loopback is still tracked and marked.
+            Hook::Prerouting if again => {}
+            Hook::Prerouting | Hook::Output => self.passage = Passage::of(&packet),
+            _ if self.verdict != Verdict::Accept => {
+                let text = format!("goes on to {:?} after {:?}", sighting.hook, self.verdict);
+                self.remark(sighting, &text);
+                self.passage = Passage::of(&packet);
+            }
+            _ => {}
+        }
+        if self.passage.mark != sighting.mark {
+            let text = format!(
+                "has mark {:#x}, not {:#x}",
+                sighting.mark, self.passage.mark
+            );
+            self.remark(sighting, &text);
+            self.passage.mark = sighting.mark;
+        }
+        if self.passage.tos != packet.tos {
+            let text = format!("has TOS {:#x}, not {:#x}", packet.tos, self.passage.tos);
+            self.remark(sighting, &text);
+            self.passage.tos = packet.tos;
+        }
+        self.verdict = self
+            .evaluator
+            .judge(&packet, &mut self.passage, now_ms)
+            .verdict;
+        if sighting.state.is_some() && sighting.state != self.passage.state {
+            let text = format!("is {:?}, not {:?}", sighting.state, self.passage.state);
+            self.remark(sighting, &text);
+        }
+    }
+
+    fn remark(&mut self, sighting: &Sighting, text: &str) {
+        if self.remarks.len() < REMARKS_MAX {
+            let what = crate::traffic::describe::network(&sighting.bytes);
+            self.remarks
+                .push(format!("at {:?}: {what} {text}", sighting.hook));
+        }
+    }
+
+    /// Counters so far, without the nat table.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let mut counters = Counters::new();
+        let chains = &self.evaluator.policy().chains;
+        for chain in chains.iter().filter(|chain| chain.table != Table::Nat) {
+            let key = |index: usize| Key {
+                family: match chain.family {
+                    ModelFamily::V4 => Family::V4,
+                    ModelFamily::V6 => Family::V6,
+                },
+                table: table_name(chain.table).to_owned(),
+                chain: chain.name.clone(),
+                index,
+            };
+            let count = |id: u32, line: u32| {
+                let counted = self.evaluator.counters[id as usize];
+                let rule = format!("source line {line}");
+                Count {
+                    packets: counted.packets,
+                    bytes: counted.bytes,
+                    rule,
+                }
+            };
+            for (index, rule) in chain.rules.iter().enumerate() {
+                counters.insert(key(index + 1), count(rule.id.0, rule.origin.line));
+            }
+            if let Some(policy) = &chain.policy {
+                counters.insert(key(0), count(policy.id.0, policy.origin.line));
+            }
+        }
+        counters
+    }
+}
+
+fn table_name(table: Table) -> &'static str {
+    match table {
+        Table::Raw => "raw",
+        Table::Mangle => "mangle",
+        Table::Nat => "nat",
+        Table::Filter => "filter",
+        Table::Security => "security",
+    }
+}
+
+/// The addresses that `netns` gives the gateway.
+fn gateway_addresses() -> Locals {
+    let v4 = |a: u8, b: u8, c: u8, d: u8| u128::from(u32::from_be_bytes([a, b, c, d]));
+    let v6 = |text: &str| text.parse::<std::net::Ipv6Addr>().map_or(0, u128::from);
+    let one = |address: u128| (address, address);
+    Locals {
+        local: RangeSet::from_ranges([
+            (v4(127, 0, 0, 0), v4(127, 255, 255, 254)),
+            one(v4(10, 77, 1, 1)),
+            one(v4(10, 77, 2, 1)),
+        ]),
+        broadcast: RangeSet::from_ranges([
+            one(v4(10, 77, 1, 255)),
+            one(v4(10, 77, 2, 255)),
+            one(v4(127, 255, 255, 255)),
+        ]),
+        local6: RangeSet::from_ranges([
+            one(v6("::1")),
+            one(v6("fd77:1::1")),
+            one(v6("fd77:2::1")),
+            one(v6("fe80::77:1ff:fe00:1")),
+            one(v6("fe80::77:2ff:fe00:1")),
+        ]),
+    }
+}

@@ -1,0 +1,257 @@
+//! One policy, one stream of packets, three ways to judge it: the evaluator (the meaning), the
+//! compiled image in user space, and the programs in the kernel. All of it must be equal: verdict,
+//! deciding rule, matched rules, operations, mark, TOS, connection state, and in the end every
+//! counter.
+
+use weir_engine::compile::{Options, compile};
+use weir_engine::packet::{Arrival, build, settle};
+use weir_engine::run::{Reference, Runner};
+use weir_plane::testrun::{Stage, TestRun};
+use weir_policy::eval::{Evaluator, Judgement, Passage};
+use weir_policy::model::{CtState, Family, Hook, Packet, Policy, Table, Verdict};
+
+use crate::random::PacketSource;
+
+/// What is compared.
+pub struct Comparison<'a> {
+    /// The policy.
+    pub policy: &'a Policy,
+    /// Packets tried.
+    pub packets: usize,
+    /// Seed of the packets.
+    pub seed: u64,
+    /// Hooks at which packets are met.
+    pub hooks: &'a [Hook],
+    /// How the policy is compiled.
+    pub options: Options,
+    /// The programs in the kernel, where there are any.
+    pub kernel: Option<&'a TestRun>,
+}
+
+/// What happened while comparing, so that a test can see that it was worth something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Packets judged.
+    pub packets: u64,
+    /// By verdict: accepted, dropped, rejected.
+    pub verdicts: [u64; 3],
+    /// By state: INVALID, NEW, ESTABLISHED, RELATED, UNTRACKED.
+    pub states: [u64; 5],
+    /// Rules that matched at least once.
+    pub rules_hit: u64,
+}
+
+impl Tally {
+    /// Adds another tally.
+    pub fn add(&mut self, other: &Tally) {
+        self.packets += other.packets;
+        self.rules_hit += other.rules_hit;
+        self.verdicts
+            .iter_mut()
+            .zip(other.verdicts)
+            .for_each(|(a, b)| *a += b);
+        self.states
+            .iter_mut()
+            .zip(other.states)
+            .for_each(|(a, b)| *a += b);
+    }
+
+    fn note(&mut self, judgement: &Judgement) {
+        self.packets += 1;
+        let verdict = match judgement.verdict {
+            Verdict::Accept => 0,
+            Verdict::Drop => 1,
+            Verdict::Reject(_) => 2,
+        };
+        self.verdicts[verdict] += 1;
+        self.states[(judgement.state as u8).trailing_zeros() as usize] += 1;
+    }
+}
+
+/// Where the evaluator and another engine disagree, with everything needed to repeat it.
+#[derive(Clone, Debug)]
+pub struct Mismatch(pub String);
+
+/// The clock at the first packet; away from zero, as real clocks are.
+const START_MS: u64 = 1_000_000;
+
+impl Comparison<'_> {
+    /// Runs the comparison.
+    pub fn run(&self) -> Result<Tally, Mismatch> {
+        let compiled = compile(self.policy, &self.options)
+            .map_err(|e| Mismatch(format!("the policy does not compile: {e}")))?;
+        let mut runner = Runner::new(&compiled.image, START_MS)
+            .map_err(|e| Mismatch(format!("the image is refused: {e}")))?;
+        let mut live = Reference::new(self.policy);
+        let mut evaluator = Evaluator::new(self.policy, START_MS);
+        if let Some(kernel) = self.kernel {
+            self.install(kernel, &compiled)?;
+        }
+        let mut source = PacketSource::new(self.policy, self.seed);
+        let (mut tally, mut now_ms) = (Tally::default(), START_MS);
+        for number in 0..self.packets {
+            now_ms += [0, 1, 1, 40, 700][number % 5];
+            let family = if number % 2 == 0 {
+                Family::V4
+            } else {
+                Family::V6
+            };
+            let hook = self.hooks[number / 2 % self.hooks.len()];
+            let mut packet = source.conversation(family, hook);
+            packet = on_the_wire(packet)?;
+            let meant = evaluator.judge(&packet, &mut Passage::of(&packet), now_ms);
+            tally.note(&meant);
+            live.begin();
+            let found = runner.judge(&packet, &mut Passage::of(&packet), &mut live, now_ms);
+            let place = || format!("packet {number} (seed {}) {packet:?}", self.seed);
+            same("verdict", &meant.verdict, &found.verdict, &place)?;
+            same(
+                "deciding rule",
+                &meant.decided_by,
+                &found.decided_by,
+                &place,
+            )?;
+            same("matched rules", &meant.matched, &found.matched, &place)?;
+            same("mark", &meant.mark, &found.mark, &place)?;
+            same("tos", &meant.tos, &found.tos, &place)?;
+            same("state", &meant.state, &found.state, &place)?;
+            let rules = |ops: &mut dyn Iterator<Item = u32>| ops.collect::<Vec<_>>();
+            let meant_ops = rules(&mut meant.ops.iter().map(|(rule, _)| rule.0));
+            let found_ops = rules(&mut found.ops.iter().map(|(rule, _)| rule.0));
+            same("operations", &meant_ops, &found_ops, &place)?;
+            if let Some(kernel) = self.kernel {
+                self.kernel_packet(kernel, &packet, &meant, now_ms, &place)?;
+            }
+        }
+        tally.rules_hit = evaluator.counters.iter().filter(|c| c.packets > 0).count() as u64;
+        let place = || format!("after {} packets (seed {})", self.packets, self.seed);
+        same("counters", &evaluator.counters, &runner.counters, &place)?;
+        if let Some(kernel) = self.kernel {
+            let counted = kernel.counters(self.policy.rule_count);
+            for (rule, (meant, found)) in evaluator.counters.iter().zip(counted).enumerate() {
+                let what = format!("kernel counters of rule {rule}");
+                same(&what, &(meant.packets, meant.bytes), &found, &place)?;
+            }
+        }
+        Ok(tally)
+    }
+
+    fn install(
+        &self,
+        kernel: &TestRun,
+        compiled: &weir_engine::compile::Compiled,
+    ) -> Result<(), Mismatch> {
+        let policy = weir_plane::swap::Policy {
+            image: &compiled.image,
+            rules: self.policy.rule_count,
+            history: 0,
+            hooks: 0,
+        };
+        kernel.set_clock(START_MS);
+        kernel
+            .install(&policy)
+            .map_err(|e| Mismatch(format!("the kernel refuses it: {e}")))
+    }
+
+    /// Judges a packet in the kernel: raw and mangle of a hook first where it has such a stage,
+    /// then mangle and filter.
+    fn kernel_packet(
+        &self,
+        kernel: &TestRun,
+        packet: &Packet,
+        meant: &Judgement,
+        now_ms: u64,
+        place: &dyn Fn() -> String,
+    ) -> Result<(), Mismatch> {
+        kernel.set_clock(now_ms);
+        let mut packet = packet.clone();
+        let (mut verdict, mut deciding, mut mark) = (1, None, packet.mark);
+        for &stage in stages(self.policy, &packet) {
+            packet.mark = mark;
+            let bytes = build(&packet, TestRun::LIMIT)
+                .map_err(|e| Mismatch(format!("{e} at {}", place())))?;
+            let outcome = kernel
+                .judge(stage, packet.family, &bytes, &arrival_of(&packet), 0)
+                .map_err(|e| Mismatch(format!("{e} at {}", place())))?;
+            (verdict, mark) = (outcome.verdict, outcome.mark);
+            deciding = outcome.deciding.or(deciding);
+            same(
+                "kernel state",
+                &(meant.state as u8),
+                &outcome.key.state,
+                place,
+            )?;
+            if verdict != 1 {
+                deciding = outcome.deciding;
+                break;
+            }
+        }
+        let number = match meant.verdict {
+            Verdict::Accept => 1,
+            Verdict::Drop => 2,
+            Verdict::Reject(_) => 3,
+        };
+        same("kernel verdict", &number, &verdict, place)?;
+        same(
+            "kernel deciding rule",
+            &meant.decided_by.map(|r| r.0),
+            &deciding,
+            place,
+        )?;
+        same("kernel mark", &meant.mark, &mark, place)
+    }
+}
+
+/// The programs that a packet meets at its hook, as the plane attaches them.
+fn stages(policy: &Policy, packet: &Packet) -> &'static [Stage] {
+    let has = |table| policy.root(packet.family, packet.hook, table).is_some();
+    match packet.hook {
+        Hook::Prerouting | Hook::Postrouting => &[Stage::Early],
+        Hook::Output if has(Table::Raw) || has(Table::Mangle) => &[Stage::Early, Stage::Judge],
+        Hook::Input | Hook::Forward | Hook::Output => &[Stage::Judge],
+    }
+}
+
+/// The packet as its bytes say it: what cannot be written is put right first.
+fn on_the_wire(mut packet: Packet) -> Result<Packet, Mismatch> {
+    settle(&mut packet);
+    let bytes = build(&packet, usize::MAX).map_err(|e| Mismatch(format!("{e}: {packet:?}")))?;
+    weir_engine::packet::packet(&bytes, packet.length, &arrival_of(&packet))
+        .ok_or_else(|| Mismatch(format!("its bytes are refused: {packet:?}")))
+}
+
+fn arrival_of(packet: &Packet) -> Arrival {
+    Arrival {
+        hook: packet.hook,
+        in_iface: packet.in_iface.clone(),
+        out_iface: packet.out_iface.clone(),
+        mark: packet.mark,
+        mac: packet.mac,
+        packet_type: packet.packet_type,
+        owner: packet.owner,
+    }
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    meant: &T,
+    found: &T,
+    place: &dyn Fn() -> String,
+) -> Result<(), Mismatch> {
+    if meant == found {
+        return Ok(());
+    }
+    Err(Mismatch(format!(
+        "{what}: meant {meant:?}, found {found:?} at {}",
+        place()
+    )))
+}
+
+/// Whether this state's name is worth checking for in a tally.
+pub const STATES: [CtState; 5] = [
+    CtState::Invalid,
+    CtState::New,
+    CtState::Established,
+    CtState::Related,
+    CtState::Untracked,
+];

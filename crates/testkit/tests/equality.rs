@@ -1,0 +1,80 @@
+//! The evaluator, the compiled image and (as root) the kernel judge the same packets alike.
+//!
+//! The number of policies and packets grows with `WEIR_EQUALITY_POLICIES` (default 300) and
+//! `WEIR_EQUALITY_PACKETS` (default 3,400 a policy, so over 10^6 in all).
+
+use weir_engine::compile::Options;
+use weir_policy::model::Hook;
+use weir_testkit::equality::{Comparison, Tally};
+use weir_testkit::random::{Shape, policy};
+
+const ALL_HOOKS: [Hook; 5] = [
+    Hook::Prerouting,
+    Hook::Input,
+    Hook::Forward,
+    Hook::Output,
+    Hook::Postrouting,
+];
+const FILTER_HOOKS: [Hook; 3] = [Hook::Input, Hook::Forward, Hook::Output];
+
+fn setting(name: &str, default: usize) -> usize {
+    std::env::var(name)
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(default)
+}
+
+/// Compares many random policies, and shows what was tried.
+fn compare(first_seed: u64, shape: Shape, hooks: &[Hook], options: Options) -> Tally {
+    let policies = setting("WEIR_EQUALITY_POLICIES", 300) as u64;
+    let packets = setting("WEIR_EQUALITY_PACKETS", 3_400);
+    let mut all = Tally::default();
+    for seed in first_seed..first_seed + policies {
+        let policy = policy(seed, shape);
+        let comparison = Comparison {
+            policy: &policy,
+            packets,
+            seed,
+            hooks,
+            options,
+            kernel: None,
+        };
+        match comparison.run() {
+            Ok(tally) => all.add(&tally),
+            Err(mismatch) => panic!("policy seed {seed}, {shape:?}: {}", mismatch.0),
+        }
+    }
+    println!("{policies} policies: {all:?}");
+    all
+}
+
+#[test]
+fn the_image_equals_the_evaluator_with_changes_and_histories() {
+    let shape = Shape {
+        histories: true,
+        ..Shape::default()
+    };
+    let tally = compare(0, shape, &ALL_HOOKS, Options::default());
+    assert!(tally.verdicts.iter().all(|n| *n > 1000), "{tally:?}");
+    assert!(tally.states.iter().all(|n| *n > 50), "{tally:?}");
+}
+
+#[test]
+fn the_image_without_reductions_equals_the_evaluator() {
+    let options = Options {
+        reduce: false,
+        tables: false,
+        ..Options::default()
+    };
+    compare(10_000, Shape::default(), &FILTER_HOOKS, options);
+}
+
+#[test]
+fn large_chains_equal_the_evaluator() {
+    let shape = Shape {
+        rules_max: 400,
+        chains_max: 1,
+        ..Shape::default()
+    };
+    compare(20_000, shape, &FILTER_HOOKS, Options::default());
+}
