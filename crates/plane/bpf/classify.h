@@ -51,7 +51,7 @@ static __always_inline __u32 lowest_bit(__u64 word)
 }
 
 /* Interval of an address, then its class. */
-static __always_inline __u32 address_class_v4(const __u8 *image, __u32 mask,
+static __always_inline __u32 address_class_v4(const __u8 *image, __u64 mask,
 					      const struct weir_address_map *m, __u32 address)
 {
 	__u32 base = m->base[1], cell, cell_last = m->cell_last, low, count, steps = m->steps;
@@ -73,7 +73,7 @@ static __always_inline __u32 address_class_v4(const __u8 *image, __u32 mask,
 	return IMAGE_U32(image, mask, bounds_at + low * 8 + 4);
 }
 
-static __always_inline __u32 address_class_v6(const __u8 *image, __u32 mask,
+static __always_inline __u32 address_class_v6(const __u8 *image, __u64 mask,
 					      const struct weir_address_map *m,
 					      const __u64 address[2])
 {
@@ -115,7 +115,7 @@ static __always_inline __u32 address_class_v6(const __u8 *image, __u32 mask,
 	return IMAGE_U32(image, mask, m->classes_at + low * 4);
 }
 
-static __always_inline __u32 port_class(const __u8 *image, __u32 mask, const struct weir_map *m,
+static __always_inline __u32 port_class(const __u8 *image, __u64 mask, const struct weir_map *m,
 					__u16 port)
 {
 	__u32 block = IMAGE_U16(image, mask, m->table_at + (port >> 8) * 2);
@@ -160,7 +160,7 @@ static __always_inline __u32 chunk_used(const struct weir_chunk *c)
 	ROW(dim, &c->small[(dim) - WEIR_DIM_PROTO],                                                \
 	    IMAGE_U16(image, mask, c->small[(dim) - WEIR_DIM_PROTO].table_at + (value) * 2))
 
-static __always_inline void chunk_rows(const __u8 *image, __u32 mask, const struct weir_chunk *c,
+static __always_inline void chunk_rows(const __u8 *image, __u64 mask, const struct weir_chunk *c,
 				       bool v6, const struct weir_packet *p, struct weir_rows *r)
 {
 	__u32 used = chunk_used(c), stride = c->stride;
@@ -183,7 +183,7 @@ static __always_inline void chunk_rows(const __u8 *image, __u32 mask, const stru
 #undef SMALL_ROW
 
 /* The AND of all rows at an offset within them. */
-static __always_inline __u64 rows_and(const __u8 *image, __u32 mask, const struct weir_chunk *c,
+static __always_inline __u64 rows_and(const __u8 *image, __u64 mask, const struct weir_chunk *c,
 				      const struct weir_rows *r, __u32 at)
 {
 	__u32 used = chunk_used(c);
@@ -197,7 +197,7 @@ static __always_inline __u64 rows_and(const __u8 *image, __u32 mask, const struc
 }
 
 /* The first term of a chunk whose entry is at `from` or later. */
-static __always_inline __u32 chunk_from(const __u8 *image, __u32 mask, const struct weir_chunk *c,
+static __always_inline __u32 chunk_from(const __u8 *image, __u64 mask, const struct weir_chunk *c,
 					__u32 from)
 {
 	__u32 low = 0, count = c->terms, at = c->positions_at;
@@ -218,7 +218,7 @@ static __always_inline __u32 chunk_from(const __u8 *image, __u32 mask, const str
 }
 
 /* The first position from `from` on in one chunk. */
-static __always_inline __u32 chunk_next(const __u8 *image, __u32 mask, __u32 chunk_at, bool v6,
+static __always_inline __u32 chunk_next(const __u8 *image, __u64 mask, __u32 chunk_at, bool v6,
 					const struct weir_packet *p, __u32 from)
 {
 	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, chunk_at);
@@ -265,7 +265,7 @@ struct weir_cursor {
 	__u32 position;		/* looked for from here; found: where */
 };
 
-static __always_inline void lookup_begin(const __u8 *image, __u32 mask, __u32 root_at,
+static __always_inline void lookup_begin(const __u8 *image, __u64 mask, __u32 root_at,
 					 struct weir_cursor *cursor)
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
@@ -281,7 +281,7 @@ static __always_inline void lookup_begin(const __u8 *image, __u32 mask, __u32 ro
  * last entry of a root, the chain policy, holds for every packet. False: call again. At most
  * WEIR_CHUNKS_MAX calls come to nothing in one walk.
  */
-static __always_inline bool lookup_step(const __u8 *image, __u32 mask, const struct weir_packet *p,
+static __always_inline bool lookup_step(const __u8 *image, __u64 mask, const struct weir_packet *p,
 					struct weir_cursor *cursor)
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, cursor->root_at);

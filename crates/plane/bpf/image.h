@@ -18,6 +18,7 @@
 #define WEIR_SPLITS_MAX 8
 #define WEIR_TESTS_MAX 8
 #define WEIR_OPS_MAX 8
+#define WEIR_RULES_MAX 64
 #define WEIR_ROOTS 30
 #define WEIR_NONE 0xffffffffu
 
@@ -46,8 +47,16 @@ struct weir_header {
 	__u32 worst_loads;
 	__u32 worst_steps;
 	__u32 features;
+	__u64 loaded_ms;	/* packet clock when user space put the image into its slot */
 	__u32 roots[WEIR_ROOTS];
 	__u32 shorts[WEIR_ROOTS];
+};
+
+enum weir_feature {		/* bits of weir_header.features */
+	WEIR_FEATURE_CHANGES = 1,	/* operations change packets or flows */
+	WEIR_FEATURE_FLOW_FIELDS = 2,	/* tests of fields of flows */
+	WEIR_FEATURE_HISTORY = 4,	/* tests that remember */
+	WEIR_FEATURE_LIFETIMES = 8,	/* loaded_ms matters */
 };
 
 struct weir_pattern {
@@ -108,7 +117,7 @@ struct weir_entry {
 	__u8 verdict;		/* 0: go on; enum weir_verdict; WEIR_VERDICT_HOT_DROP */
 	__u8 padding;
 	__u16 reject;
-	__u32 rule;
+	__u32 rule;		/* with several rules: offset of their u32 ids */
 	__u32 rules;
 	__u32 tests_at;
 	__u32 ops_at;

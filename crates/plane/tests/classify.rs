@@ -46,7 +46,11 @@ fn run(seeds: std::ops::Range<u64>, shape: Shape, packets: usize) -> usize {
         let image = Image::from_bytes(&compiled.image).expect("valid");
         let mut source = PacketSource::new(&policy, seed);
         for number in 0..packets {
-            let family = if number % 2 == 0 { Family::V4 } else { Family::V6 };
+            let family = if number % 2 == 0 {
+                Family::V4
+            } else {
+                Family::V6
+            };
             let packet = source.packet(family, Hook::Input);
             let mut key = key_of(&packet);
             key.state = STATES[number % 5] as u8;
@@ -71,7 +75,11 @@ fn lookups_of_small_policies_are_equal() {
 
 #[test]
 fn lookups_of_many_words_are_equal() {
-    let shape = Shape { rules_max: 150, chains_max: 2, ..Shape::default() };
+    let shape = Shape {
+        rules_max: 150,
+        chains_max: 2,
+        ..Shape::default()
+    };
     let steps = run(1000..1012, shape, 25);
     assert!(steps > 10_000, "only {steps} steps compared");
 }

@@ -21,13 +21,18 @@ impl Kernel {
             .expect("the object is an object");
         for mut map in open.maps_mut() {
             if map.name() == "images" {
-                map.set_value_size((capacity + SLACK) as u32).expect("a size");
+                map.set_value_size((capacity + SLACK) as u32)
+                    .expect("a size");
             } else if map.name().to_string_lossy().contains("rodata.weir") {
                 let mask = capacity as u32 - 1;
-                map.set_initial_value(&mask.to_le_bytes()).expect("the mask");
+                map.set_initial_value(&mask.to_le_bytes())
+                    .expect("the mask");
             }
         }
-        Kernel { object: open.load().expect("the kernel verifies the program"), capacity }
+        Kernel {
+            object: open.load().expect("the kernel verifies the program"),
+            capacity,
+        }
     }
 
     /// Puts an image into the slot.
@@ -35,8 +40,13 @@ impl Kernel {
         assert!(image.len() <= self.capacity, "the test's slot is too small");
         let mut value = image.to_vec();
         value.resize(self.capacity + SLACK, 0);
-        let map = self.object.maps().find(|map| map.name() == "images").expect("a map");
-        map.update(&0u32.to_le_bytes(), &value, MapFlags::ANY).expect("fits");
+        let map = self
+            .object
+            .maps()
+            .find(|map| map.name() == "images")
+            .expect("a map");
+        map.update(&0u32.to_le_bytes(), &value, MapFlags::ANY)
+            .expect("fits");
     }
 
     /// The first position from `from` on whose entry holds.
