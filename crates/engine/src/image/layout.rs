@@ -387,7 +387,7 @@ pub const TEST_TTL: u8 = 9;
 pub const TEST_TOS: u8 = 10;
 /// TCP option of kind `a` present; absent for other protocols.
 pub const TEST_TCP_OPTION: u8 = 11;
-/// MSS option in one of `count` (u32, u32) pairs; absent without.
+/// MSS option in one of `count` (u32, u32) pairs; false without the option.
 pub const TEST_TCP_MSS: u8 = 12;
 /// SPI in one of `count` pairs; absent for other protocols.
 pub const TEST_SPI: u8 = 13;
