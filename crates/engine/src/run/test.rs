@@ -113,6 +113,7 @@ impl Context<'_, '_> {
                     Some(&[high, low]) => {
                         Some(self.in_pairs(test, u32::from(u16::from_be_bytes([high, low]))))
                     }
+                    // As in xt_tcpmss: without the option it is in no range, so "not" holds.
                     _ => Some(false),
                 }
             }
