@@ -271,10 +271,6 @@ fn known_difference(remark: &str) -> Option<&'static str> {
             "IPv6 without a next header is a flow",
         ),
         (
-            "udp 40028>10080 ",
-            "an error about an untracked packet is RELATED",
-        ),
-        (
             "protocol 51 44 bytes",
             "AH over IPv6 is a protocol, no header to skip",
         ),
