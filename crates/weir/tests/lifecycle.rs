@@ -315,24 +315,46 @@ fn the_nat_table_goes_to_the_kernel_and_comes_back() {
     // A table that the kernel refuses at the last moment changes nothing, neither there nor in the
     // policy. A stand-in for iptables-restore refuses, for nothing else gets past the check.
     let script = folder.0.join("iptables-restore");
-    let text = "#!/bin/sh\ncase \"$*\" in *--test*) exit 0;; esac\necho no >&2\nexit 1\n";
+    let text =
+        "#!/bin/sh\ncat > /dev/null\ncase \"$*\" in *--test*) exit 0;; esac\necho no >&2\nexit 1\n";
     std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
-    let refused = command(
-        &folder.0,
-        &["apply", "--netns", name, "--nat=kernel", "shut.v4", "x.v4"],
-    )
-    .env("PATH", path)
-    .output()
-    .unwrap();
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(4), "{said}");
+    let refuse = |nat_file: &str| {
+        let args = [
+            "apply",
+            "--netns",
+            name,
+            "--nat=kernel",
+            "shut.v4",
+            nat_file,
+        ];
+        let output = command(&folder.0, &args)
+            .env("PATH", &path)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (code, said) = refuse("x.v4");
+    assert_eq!(code, Some(4), "{said}");
     assert!(
         said.contains("iptables-restore refuses the nat table: no"),
         "{said}"
     );
     assert!(rules().contains("-o wan0 -j MASQUERADE"), "{}", rules());
+    assert_eq!(files(&folder, name), "gate.v4");
+    // One that goes away without reading breaks our pipe to it; that is no success either.
+    std::fs::write(&script, "#!/bin/sh\nexit 0\n").unwrap();
+    let mut big = nat.replace("COMMIT\n", "");
+    for port in 1..5000 {
+        big += &format!("-A POSTROUTING -p tcp -m tcp --dport {port} -j MASQUERADE\n");
+    }
+    folder.file("big.v4", &format!("{big}COMMIT\n"));
+    let (code, said) = refuse("big.v4");
+    assert_eq!(code, Some(4), "{said}");
     assert_eq!(files(&folder, name), "gate.v4");
     // The end of a trial takes both back.
     let other = nat.replace("-j MASQUERADE", "-j SNAT --to-source 1.2.3.4");
