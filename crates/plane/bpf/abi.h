@@ -237,6 +237,21 @@ struct weir_scratch {
 #define WEIR_REJECT_ICMP 0x100
 #define WEIR_REJECT_ICMP6 0x200
 
+/* Bits of weir_control.slot_hooks: where programs are attached (IPv6: shifted by 8), and more. */
+enum weir_policy_bits {
+	WEIR_AT_INPUT = 1 << 0,
+	WEIR_AT_FORWARD = 1 << 1,
+	WEIR_AT_OUTPUT = 1 << 2,
+	WEIR_AT_PREROUTING = 1 << 3,	/* weir_early */
+	WEIR_AT_OUTPUT_EARLY = 1 << 4,
+	WEIR_AT_POSTROUTING = 1 << 5,
+	WEIR_POLICY_DEFRAGMENT = 1 << 16,	/* IPv6: one bit higher */
+	WEIR_POLICY_HANDOFF = 1 << 18,	/* rules change what later hooks or the wire must see */
+	WEIR_POLICY_EARLY_STATE = 1 << 19,	/* hooks of weir_early ask about flows */
+	WEIR_POLICY_TRACK = 1 << 20,	/* some rule asks about flows */
+	WEIR_POLICY_EGRESS = 1 << 21,	/* tcx programs are needed */
+};
+
 /* What one hook tells a later one about a packet (map handoff, key: address of the sk_buff). */
 enum weir_edit {
 	WEIR_EDIT_MARK = 1,
@@ -253,8 +268,10 @@ struct weir_handoff {
 	__u16 mss;
 	__u8 tos_value;
 	__u8 tos_mask;
-	__u32 length;		/* of the packet, and */
-	__u32 check;		/* a hash of its addresses: an sk_buff's address is used again */
+	__u32 length;		/* of the packet: an sk_buff's address is used again */
+	__u16 mtu;		/* of the receiving interface, for MSS clamping; 0: none */
+	__u8 state;		/* what the first hook found, 0: did not look */
+	__u8 family;
 };
 
 #endif

@@ -18,9 +18,16 @@ static __always_inline int parse_at(struct weir_packet *p, const struct weir_byt
 	return pf == AF_INET ? parse_ipv4(bytes, 0, false, p) : parse_ipv6(bytes, 0, false, p);
 }
 
+/* What a packet brought along, to be compared with what became of it. */
+struct brought {
+	struct weir_scratch *place;
+	__u32 mark;
+	__u8 tos;
+};
+
 /* Fill the walk's packet from the hook's context. */
 static __always_inline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
-			       struct weir_control *c, struct weir_scratch **scratch_place)
+			       struct weir_control *c, struct brought *b)
 {
 	struct sk_buff___local *skb = ctx->skb;
 	__u8 pf = ctx->state->pf;
@@ -35,9 +42,10 @@ static __always_inline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
 	w->seen.bytes.zero = c->zero;
 	broken = parse_at(&w->packet, &w->seen.bytes, pf);
 	if (skb->data_len && (broken || w->packet.transport == WEIR_TRANSPORT_SHORT)) {
-		*scratch_place = meta_copy(skb, &w->seen.bytes);
-		if (*scratch_place)
-			broken = weir_parse_again(&w->seen.bytes, &w->packet, pf == AF_INET ? 4 : 6);
+		b->place = meta_copy(skb, &w->seen.bytes);
+		if (b->place)
+			broken = weir_parse_again(&w->seen.bytes, &w->packet,
+						  pf == AF_INET ? 4 : 6);
 	}
 	w->packet.hook = ctx->state->hook;
 	w->packet.mark = skb->mark;
@@ -46,7 +54,90 @@ static __always_inline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
 		w->packet.mark = c->test.mark;
 		w->packet.packet_type = c->test.packet_type;
 	}
+	b->mark = w->packet.mark;
+	b->tos = w->packet.tos;
 	return broken;
+}
+
+/* Whether no hook of ours has seen the packet before: what handoff has is of another packet. */
+static __always_inline bool is_first(const struct weir_packet *p, bool early, __u32 bits)
+{
+	if (p->family == 6)
+		bits >>= 8;
+	switch (p->hook) {
+	case WEIR_HOOK_INPUT:
+	case WEIR_HOOK_FORWARD:
+		return !(bits & WEIR_AT_PREROUTING);
+	case WEIR_HOOK_OUTPUT:
+		return early || !(bits & WEIR_AT_OUTPUT_EARLY);
+	case WEIR_HOOK_POSTROUTING:
+		return false;
+	}
+	return true;
+}
+
+/* What earlier hooks left about the packet. */
+static __always_inline void take_handoff(struct walk *w, struct brought *b)
+{
+	struct weir_handoff *h = bpf_map_lookup_elem(&handoff, &w->seen.skb);
+
+	if (!h || h->length != w->seen.bytes.wire)
+		return;
+	w->handoff = *h;
+	if (h->edits & WEIR_EDIT_MARK)
+		w->packet.mark = h->mark;
+	if (h->edits & WEIR_EDIT_TOS)
+		w->packet.tos = (w->packet.tos & ~h->tos_mask) ^ h->tos_value;
+}
+
+/* Leave what later hooks and the way out must know. */
+static __always_inline void give_handoff(struct bpf_nf_ctx___local *ctx, struct walk *w,
+					 const struct brought *b, bool first)
+{
+	if (w->packet.mark != b->mark) {
+		w->handoff.edits |= WEIR_EDIT_MARK;
+		w->handoff.mark = w->packet.mark;
+	}
+	if (w->packet.tos != b->tos) {
+		w->handoff.edits |= WEIR_EDIT_TOS;
+		w->handoff.tos_mask = 0xff;
+		w->handoff.tos_value = w->packet.tos;
+	}
+	if (!w->handoff.edits && !w->handoff.state) {
+		if (first)
+			bpf_map_delete_elem(&handoff, &w->seen.skb);
+		return;
+	}
+	w->handoff.length = w->seen.bytes.wire;
+	w->handoff.family = w->packet.family;
+	if (ctx->state->in)
+		w->handoff.mtu = ctx->state->in->mtu > 0xffff ? 0xffff : ctx->state->in->mtu;
+	if (bpf_map_update_elem(&handoff, &w->seen.skb, &w->handoff, BPF_ANY))
+		weir_reason(WEIR_REASON_HANDOFF);
+}
+
+/* Connection tracking looks at the packet, once on its way. */
+static __always_inline void track(struct bpf_nf_ctx___local *ctx, struct walk *w,
+				  struct weir_control *c, bool early, __u32 bits)
+{
+	w->packet.state = WEIR_STATE_INVALID;
+	if (weir_testing && c->test.state) {
+		w->packet.state = c->test.state;
+		return;
+	}
+	if (w->packet.hook == WEIR_HOOK_OUTPUT && meta_is_answer(ctx->skb, c)) {
+		w->packet.state = WEIR_STATE_RELATED;
+		return;
+	}
+	if (w->handoff.edits & WEIR_EDIT_NOTRACK) {
+		w->packet.state = WEIR_STATE_UNTRACKED;
+		return;
+	}
+	if (!(bits & (early ? WEIR_POLICY_EARLY_STATE : WEIR_POLICY_TRACK)))
+		return;
+	flow_lookup(&w->packet, w->now_ms, &w->flow);
+	if (bits & WEIR_POLICY_EARLY_STATE)
+		w->handoff.state = w->packet.state;
 }
 
 static __always_inline void testing_result(struct weir_control *c, const struct walk *w,
@@ -89,64 +180,76 @@ static __always_inline int walk_table(const __u8 *image, __u8 table, struct walk
 	return root ? weir_walk(image, root, w) : WEIR_VERDICT_ACCEPT;
 }
 
+/* Tests of the parser: the packet, and the one in an ICMP error. */
+static __always_inline void testing_parse(struct weir_control *c, struct walk *w, int broken)
+{
+	c->test.parse_result = broken;
+	c->test.inner_result =
+		broken ? -1 :
+			 weir_parse_embedded(&w->seen.bytes, &w->packet, &c->test.inner);
+	testing_result(c, w, 0);
+}
+
 static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, bool early,
-				      struct weir_scratch **scratch_place)
+				      struct brought *b)
 {
 	struct weir_control *c = weir_get_control();
+	int verdict = WEIR_VERDICT_ACCEPT, broken;
 	struct walk w = {};
 	const __u8 *image;
-	int verdict = WEIR_VERDICT_ACCEPT;
+	bool first, carries;
+	__u32 bits;
 
 	if (!c)
 		return NF_ACCEPT;
 	w.slot = c->active & 1;
 	w.deciding = ~0;
+	bits = c->slot_hooks[w.slot];
 	image = weir_image(w.slot);
 	if (!image)
 		return NF_ACCEPT;
-	if (see(ctx, &w, c, scratch_place)) {
+	broken = see(ctx, &w, c, b);
+	if (weir_testing && c->test.parse_only) {
+		testing_parse(c, &w, broken);
+		return NF_ACCEPT;
+	}
+	if (broken) {
 		__sync_fetch_and_add(&c->reasons[WEIR_REASON_PARSE], 1);
 		testing_result(c, &w, WEIR_VERDICT_DROP);
-		if (weir_testing)
-			c->test.parse_result = -1;
 		return NF_DROP;
 	}
-	if (weir_testing) {
-		c->test.parse_result = 0;
-		c->test.inner_result = weir_parse_embedded(&w.seen.bytes, &w.packet, &c->test.inner);
-		if (c->test.parse_only) {
-			testing_result(c, &w, WEIR_VERDICT_ACCEPT);
-			return NF_ACCEPT;
-		}
-	}
 	w.now_ms = weir_now(c);
-	if (w.packet.hook == WEIR_HOOK_OUTPUT && meta_is_answer(ctx->skb, c))
-		w.packet.state = WEIR_STATE_RELATED;
-	else if (weir_testing && c->test.state)
-		w.packet.state = c->test.state;
-	else
-		flow_lookup(&w.packet, w.now_ms, &w.flow);
-	if (early)
+	carries = bits & (WEIR_POLICY_HANDOFF | WEIR_POLICY_EARLY_STATE);
+	first = is_first(&w.packet, early, bits);
+	if (carries && !first)
+		take_handoff(&w, b);
+	w.packet.state = WEIR_STATE_INVALID;
+	if (early && w.packet.hook != WEIR_HOOK_POSTROUTING)
 		verdict = walk_table(image, WEIR_TABLE_RAW, &w);
-	if (verdict == WEIR_VERDICT_ACCEPT)
-		verdict = walk_table(image, WEIR_TABLE_MANGLE, &w);
+	if (verdict == WEIR_VERDICT_ACCEPT) {
+		track(ctx, &w, c, early, bits);
+		if (early || w.packet.hook != WEIR_HOOK_OUTPUT)
+			verdict = walk_table(image, WEIR_TABLE_MANGLE, &w);
+	}
 	if (verdict == WEIR_VERDICT_ACCEPT && !early)
 		verdict = walk_table(image, WEIR_TABLE_FILTER, &w);
 	testing_result(c, &w, verdict);
 	if (verdict != WEIR_VERDICT_ACCEPT)
 		return refuse(c, &w, verdict);
-	if (!early)
+	if (!early && bits & WEIR_POLICY_TRACK)
 		flow_confirm(&w.packet, &w.flow, w.now_ms);
+	if (carries && w.packet.hook != WEIR_HOOK_INPUT)
+		give_handoff(ctx, &w, b, first);
 	return NF_ACCEPT;
 }
 
 static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool early)
 {
-	struct weir_scratch *place = NULL;
-	int verdict = judge_seen(ctx, early, &place);
+	struct brought b = {};
+	int verdict = judge_seen(ctx, early, &b);
 
-	if (place)
-		place->taken = 0;
+	if (b.place)
+		b.place->taken = 0;
 	return verdict;
 }
 

@@ -34,6 +34,14 @@ static __always_inline int weir_walk(const __u8 *image, __u32 root, struct walk 
 	}
 	if (w->packet.state == WEIR_STATE_RELATED)
 		return WEIR_VERDICT_ACCEPT;
+	if (words[3]) {
+		w->handoff.edits = words[3];
+		w->handoff.mark = words[4];
+		w->handoff.priority = words[5];
+		w->handoff.mss = words[6];
+		w->handoff.tos_value = words[7];
+		w->handoff.tos_mask = words[8];
+	}
 	weir_count(w->slot, 0, w->packet.length);
 	w->deciding = 0;
 	w->reject = words[1];

@@ -23,16 +23,23 @@ const PLACES: [(Hook, bool, u32, &str); 6] = [
     (Hook::Postrouting, true, 5, "postrouting"),
 ];
 
-/// Fragments are put together before the hooks.
-pub const DEFRAGMENT: u32 = 1 << 16;
-/// Rules change marks or headers that later hooks must know.
-pub const HANDOFF: u32 = 1 << 17;
+/// Fragments of IPv4 are put together before the hooks.
+pub const DEFRAGMENT_V4: u32 = 1 << 16;
+/// Fragments of IPv6 are.
+pub const DEFRAGMENT_V6: u32 = 1 << 17;
+/// Rules change what later hooks or the wire must see.
+pub const HANDOFF: u32 = 1 << 18;
 /// Rules of PREROUTING, POSTROUTING or early OUTPUT ask about flows.
-pub const EARLY_STATE: u32 = 1 << 18;
+pub const EARLY_STATE: u32 = 1 << 19;
 /// Some rule asks about flows, so flows are kept.
-pub const TRACK: u32 = 1 << 19;
-/// Headers or priority are changed on the way out (tcx egress).
-pub const EGRESS: u32 = 1 << 20;
+pub const TRACK: u32 = 1 << 20;
+/// Headers, marks or priorities are changed on the way out (tcx egress).
+pub const EGRESS: u32 = 1 << 21;
+
+/// Whether packets at a place are put together first.
+pub fn is_defragmented(bits: u32, family: Family) -> bool {
+    bits & if family == Family::V4 { DEFRAGMENT_V4 } else { DEFRAGMENT_V6 } != 0
+}
 
 /// The bit of a place.
 pub fn bit(family: Family, hook: Hook, early: bool) -> u32 {
@@ -104,7 +111,7 @@ mod tests {
             bits |= bit;
         }
         assert_eq!(
-            bits & (DEFRAGMENT | HANDOFF | EARLY_STATE | TRACK | EGRESS),
+            bits & (DEFRAGMENT_V4 | DEFRAGMENT_V6 | HANDOFF | EARLY_STATE | TRACK | EGRESS),
             0
         );
     }

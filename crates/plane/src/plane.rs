@@ -124,13 +124,8 @@ impl Plane {
             (number, _) => number,
         };
         let fits = current.as_ref().is_some_and(|c| {
-            let defragment = policy.hooks & hooks::DEFRAGMENT != 0;
-            let same =
-                attach::is_defragmenting(&c.path).is_none_or(|present| present == defragment);
-            same && c
-                .instance
-                .capacity()
-                .holds(policy.image.len(), policy.rules, policy.history)
+            let room = c.instance.capacity().holds(policy.image.len(), policy.rules, policy.history);
+            room && !attach::conflicts(&c.path, policy.hooks)
         });
         let work = || match current {
             Some(current) if fits => replace(current, policy, number, options.presets),
@@ -157,9 +152,7 @@ impl Plane {
         }
         self.space.enter(|| {
             let bits = swap::hooks(&current.instance, slot);
-            attach::attach(&current.instance, current.number, &current.path, bits)?;
-            swap::flip(&current.instance);
-            attach::detach_others(&current.path, bits)
+            exchange(&current, bits)
         })?;
         self.current = Some(current);
         Ok(number)
@@ -212,15 +205,20 @@ fn replace(
     let slot = swap::write_spare(&current.instance, policy, number)?;
     counters::preset(&current.instance, slot, presets);
     locals::write(&current.instance, &locals::read()?);
-    attach::attach(
-        &current.instance,
-        current.number,
-        &current.path,
-        policy.hooks,
-    )?;
-    swap::flip(&current.instance);
-    attach::detach_others(&current.path, policy.hooks)?;
+    exchange(&current, policy.hooks)?;
     Ok(current)
+}
+
+/// Attach what the policy in the spare slot needs, switch to it, detach what only the other needed.
+fn exchange(current: &Pinned, bits: u32) -> Result<()> {
+    let (instance, path) = (&current.instance, &current.path);
+    attach::attach(instance, current.number, path, bits)?;
+    if bits & hooks::EGRESS != 0 {
+        attach::attach_egress(instance, path, bits)?;
+    }
+    swap::flip(instance);
+    attach::detach_others(path, bits)?;
+    attach::attach_egress(instance, path, bits)
 }
 
 /// Load an instance that has room, let it judge beside the old one, remove the old one.
@@ -263,7 +261,8 @@ fn grow(
     let (instance_number, built) = folder.build(&instance)?;
     // Everything is attached while the active slot is empty, which accepts; then one store puts
     // the policy in force.
-    let attached = attach::attach(&instance, instance_number, &built, policy.hooks);
+    let attached = attach::attach(&instance, instance_number, &built, policy.hooks)
+        .and_then(|()| attach::attach_egress(&instance, &built, policy.hooks));
     if let Err(error) = attached {
         discard(&built);
         return Err(error);

@@ -24,9 +24,9 @@ fn child() {
     };
     let namespace = namespace.into_string().expect("a name");
     let image = image(All::Drop);
-    for round in 0.. {
+    loop {
         let mut plane = Plane::open(Some(&namespace)).expect("it can be opened");
-        let defragment = if round % 3 == 0 { hooks::DEFRAGMENT } else { 0 };
+        let defragment = if fastrand::u8(0..4) == 0 { hooks::DEFRAGMENT_V4 } else { 0 };
         plane
             .apply(
                 &policy(&image, input() | defragment),
@@ -66,7 +66,7 @@ fn killed_at_any_moment_something_is_enforced() {
                 }
             });
         });
-        let rounds = 60;
+        let rounds = 40;
         for _ in 0..rounds {
             let mut child = Command::new(std::env::current_exe().expect("it is known"))
                 .args(["child", "--exact", "--ignored"])
@@ -75,7 +75,7 @@ fn killed_at_any_moment_something_is_enforced() {
                 .stderr(Stdio::null())
                 .spawn()
                 .expect("it starts");
-            std::thread::sleep(Duration::from_micros(random.u64(10_000..250_000)));
+            std::thread::sleep(Duration::from_micros(random.u64(10_000..400_000)));
             let early = child.try_wait().expect("it is ours");
             assert!(early.is_none(), "the child ended by itself: {early:?}");
             child.kill().expect("it can be killed");
