@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compile;
+pub mod flow;
 pub mod image;
 pub mod lookup;
 pub mod packet;

@@ -105,10 +105,12 @@ struct weir_settings {
 	__u32 rule_capacity;	/* rules (counters) in a slot */
 	__u32 shard_shift;	/* a rule has 1 << shard_shift counters, chosen by CPU */
 	__u32 history_mask;	/* bytes of a history slot less one, a power of two less one */
-	__u32 flow_mask;	/* bytes of the flow table less one, a power of two less one */
+	__u32 flow_lines;	/* lines of 64 slots of the flow table: see flow_abi.h */
 	__u32 testing;		/* loaded for BPF_PROG_TEST_RUN: weir_control.test is read */
 	__u64 jiffy_multiplier;	/* milliseconds = jiffies * multiplier >> 20 */
 	__u64 hash_seed[2];	/* of the flow table */
+	__u32 flow_entries;	/* offsets in the flow table */
+	__u32 flow_cold;
 };
 
 /* Bytes after the end of a slot, so that a masked offset plus a record stays inside. */
@@ -126,6 +128,7 @@ enum weir_reason {
 	WEIR_REASON_EVENT_LIMITED = 7,	/* not a drop: an event was over the rate */
 	WEIR_REASON_FLOW_FULL = 8,	/* not a drop: no room for a new flow */
 	WEIR_REASON_HANDOFF = 9,	/* not a drop: an edit could not be handed on */
+	WEIR_REASON_SCRATCH = 10,	/* too many programs interrupted each other at once */
 	__WEIR_REASON_MAX = 16,
 };
 
@@ -224,12 +227,21 @@ struct weir_event {
 	__u8 bytes[WEIR_EVENT_BYTES];
 };
 
-/* Places to copy headers to that the driver left outside the linear part of a packet. */
-#define WEIR_SCRATCH_COUNT 64	/* a power of two */
-#define WEIR_SCRATCH_BYTES 248
+/*
+ * Memory of one packet while it is judged: netfilter programs have 512 bytes of stack, and can be
+ * interrupted by others on the same CPU, so per-CPU memory would not do. A place is taken by one
+ * exchange of a word.
+ */
+#define WEIR_SCRATCH_COUNT 256	/* a power of two */
+#define WEIR_SCRATCH_TRIES 16
+#define WEIR_SCRATCH_COPY 256	/* headers that the driver left outside the linear part */
+#define WEIR_SCRATCH_WALK 1024
 struct weir_scratch {
 	__u64 taken;
-	__u8 bytes[WEIR_SCRATCH_BYTES];
+	__u64 reserved[7];
+	__u8 copy[WEIR_SCRATCH_COPY];
+	struct weir_packet about;	/* in an ICMP error */
+	__u8 walk[WEIR_SCRATCH_WALK];	/* struct walk */
 };
 
 /* Kinds of reject: 0 TCP RST, 0x100 | code ICMP type 3, 0x200 | code ICMPv6 type 1. */

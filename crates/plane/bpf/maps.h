@@ -19,14 +19,15 @@ SEC(".rodata.weir") const volatile struct weir_settings weir_settings = {
 	.image_mask = 0xffff,
 	.rule_capacity = 1024,
 	.history_mask = 0xffff,
-	.flow_mask = 0xffff,
+	.flow_lines = 4,
+	.flow_entries = 4096,
+	.flow_cold = 4096 + 4 * 64 * 64,
 	.jiffy_multiplier = 1000ULL << 20,
 };
 #define weir_image_mask (weir_settings.image_mask)
 #define weir_rule_capacity (weir_settings.rule_capacity)
 #define weir_shard_shift (weir_settings.shard_shift)
 #define weir_history_mask (weir_settings.history_mask)
-#define weir_flow_mask (weir_settings.flow_mask)
 #define weir_testing (weir_settings.testing)
 
 #define FLAT_ARRAY(name, entries, bytes)                                                           \
@@ -106,6 +107,27 @@ static __always_inline void weir_count(__u32 slot, __u32 rule, __u32 bytes)
 	base += (((__u64)rule << weir_shard_shift) | shard) * 2;
 	__sync_fetch_and_add(&base[0], 1);
 	__sync_fetch_and_add(&base[1], bytes);
+}
+
+/* Take a place for a packet; NULL when too many are taken. */
+static __always_inline struct weir_scratch *weir_scratch_take(void)
+{
+	__u32 first = bpf_get_smp_processor_id() * 4;
+
+	for (__u32 i = 0; i < WEIR_SCRATCH_TRIES; i++) {
+		__u32 index = (first + i) & (WEIR_SCRATCH_COUNT - 1);
+		struct weir_scratch *s = bpf_map_lookup_elem(&scratch, &index);
+
+		if (s && !__sync_lock_test_and_set(&s->taken, 1))
+			return s;
+	}
+	return NULL;
+}
+
+static __always_inline void weir_scratch_give(struct weir_scratch *s)
+{
+	/* An exchange, because it comes after all stores before it on every machine. */
+	__sync_lock_test_and_set(&s->taken, 0);
 }
 
 static __always_inline void weir_reason(enum weir_reason reason)

@@ -20,35 +20,18 @@ struct weir_seen {
 	struct weir_bytes bytes;
 };
 
-/*
- * Copy headers that the driver left outside the linear part to where they can be read. The place
- * is taken until meta_release: netfilter programs can be interrupted by others on the same CPU, so
- * per-CPU memory would not do. 0 when there was no place or nothing to copy.
- */
-static __noinline struct weir_scratch *meta_copy(struct sk_buff___local *skb,
-						 struct weir_bytes *bytes)
+/* Copy headers that the driver left outside the linear part to where they can be read. */
+static __noinline int meta_copy(struct sk_buff___local *skb, struct weir_scratch *s)
 {
-	__u32 first = bpf_get_smp_processor_id() * 2, length = skb->len;
+	__u32 length = skb->len;
 	struct bpf_dynptr whole;
 
-	if (length > WEIR_SCRATCH_BYTES)
-		length = WEIR_SCRATCH_BYTES;
-	for (__u32 i = 0; i < 4; i++) {
-		__u32 index = (first + i) & (WEIR_SCRATCH_COUNT - 1);
-		struct weir_scratch *s = bpf_map_lookup_elem(&scratch, &index);
-
-		if (!s || __sync_lock_test_and_set(&s->taken, 1))
-			continue;
-		if (length && !bpf_dynptr_from_skb(skb, 0, &whole) &&
-		    !bpf_dynptr_read(s->bytes, length, &whole, 0, 0)) {
-			bytes->base = (__u64)s->bytes;
-			bytes->have = length;
-			return s;
-		}
-		s->taken = 0;
-		return NULL;
-	}
-	return NULL;
+	if (length > WEIR_SCRATCH_COPY)
+		length = WEIR_SCRATCH_COPY;
+	if (!length || bpf_dynptr_from_skb(skb, 0, &whole) ||
+	    bpf_dynptr_read(s->copy, length, &whole, 0, 0))
+		return 0;
+	return length;
 }
 
 #define SKB_AT(a) ((struct sk_buff___local *)bpf_rdonly_cast( \

@@ -8,6 +8,7 @@
  * memory between two instructions: all state of a packet is on the stack.
  */
 #include "maps.h"
+#include "flow.h"
 #include "meta.h"
 #include "parse.h"
 #include "report.h"
@@ -20,7 +21,7 @@ static __always_inline int parse_at(struct weir_packet *p, const struct weir_byt
 
 /* What a packet brought along, to be compared with what became of it. */
 struct brought {
-	struct weir_scratch *place;
+	struct weir_scratch *scratch;
 	__u32 mark;
 	__u8 tos;
 };
@@ -42,10 +43,14 @@ static __always_inline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
 	w->seen.bytes.zero = c->zero;
 	broken = parse_at(&w->packet, &w->seen.bytes, pf);
 	if (skb->data_len && (broken || w->packet.transport == WEIR_TRANSPORT_SHORT)) {
-		b->place = meta_copy(skb, &w->seen.bytes);
-		if (b->place)
+		int copied = meta_copy(skb, b->scratch);
+
+		if (copied) {
+			w->seen.bytes.base = (__u64)b->scratch->copy;
+			w->seen.bytes.have = copied;
 			broken = weir_parse_again(&w->seen.bytes, &w->packet,
 						  pf == AF_INET ? 4 : 6);
+		}
 	}
 	w->packet.hook = ctx->state->hook;
 	w->packet.mark = skb->mark;
@@ -116,9 +121,26 @@ static __always_inline void give_handoff(struct bpf_nf_ctx___local *ctx, struct 
 		weir_reason(WEIR_REASON_HANDOFF);
 }
 
+__noinline int weir_flow_lookup(struct weir_packet *p, struct flow_ref *ref, __u64 now_ms)
+{
+	if (!p || !ref)
+		return 0;
+	return flow_lookup(p, now_ms, ref);
+}
+
+/* An ICMP error belongs to the flow of the packet that it speaks of. */
+static __always_inline void track_error(struct walk *w, struct weir_packet *about)
+{
+	if (weir_parse_embedded(&w->seen.bytes, &w->packet, about))
+		w->packet.state = WEIR_STATE_INVALID;
+	else
+		flow_related(&w->packet, about, w->now_ms, &w->flow);
+}
+
 /* Connection tracking looks at the packet, once on its way. */
 static __always_inline void track(struct bpf_nf_ctx___local *ctx, struct walk *w,
-				  struct weir_control *c, bool early, __u32 bits)
+				  struct weir_control *c, const struct brought *b, bool early,
+				  __u32 bits)
 {
 	w->packet.state = WEIR_STATE_INVALID;
 	if (weir_testing && c->test.state) {
@@ -135,7 +157,16 @@ static __always_inline void track(struct bpf_nf_ctx___local *ctx, struct walk *w
 	}
 	if (!(bits & (early ? WEIR_POLICY_EARLY_STATE : WEIR_POLICY_TRACK)))
 		return;
-	flow_lookup(&w->packet, w->now_ms, &w->flow);
+	if (w->handoff.state) {
+		flow_peek(&w->packet, w->now_ms, &w->flow);
+		w->packet.state = w->handoff.state;
+		return;
+	}
+	if (w->packet.transport == WEIR_TRANSPORT_ICMP &&
+	    icmp_is_error(w->packet.proto, w->packet.src_port >> 8))
+		track_error(w, &b->scratch->about);
+	else
+		weir_flow_lookup(&w->packet, &w->flow, w->now_ms);
 	if (bits & WEIR_POLICY_EARLY_STATE)
 		w->handoff.state = w->packet.state;
 }
@@ -191,65 +222,69 @@ static __always_inline void testing_parse(struct weir_control *c, struct walk *w
 }
 
 static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, bool early,
-				      struct brought *b)
+				      struct weir_control *c, struct brought *b)
 {
-	struct weir_control *c = weir_get_control();
+	struct walk *w = (struct walk *)b->scratch->walk;
 	int verdict = WEIR_VERDICT_ACCEPT, broken;
-	struct walk w = {};
 	const __u8 *image;
 	bool first, carries;
 	__u32 bits;
 
-	if (!c)
-		return NF_ACCEPT;
-	w.slot = c->active & 1;
-	w.deciding = ~0;
-	bits = c->slot_hooks[w.slot];
-	image = weir_image(w.slot);
+	__builtin_memset(w, 0, sizeof(*w));
+	w->slot = c->active & 1;
+	w->deciding = ~0;
+	bits = c->slot_hooks[w->slot & 1];
+	image = weir_image(w->slot);
 	if (!image)
 		return NF_ACCEPT;
-	broken = see(ctx, &w, c, b);
+	broken = see(ctx, w, c, b);
 	if (weir_testing && c->test.parse_only) {
-		testing_parse(c, &w, broken);
+		testing_parse(c, w, broken);
 		return NF_ACCEPT;
 	}
 	if (broken) {
 		__sync_fetch_and_add(&c->reasons[WEIR_REASON_PARSE], 1);
-		testing_result(c, &w, WEIR_VERDICT_DROP);
+		testing_result(c, w, WEIR_VERDICT_DROP);
 		return NF_DROP;
 	}
-	w.now_ms = weir_now(c);
+	w->now_ms = weir_now(c);
 	carries = bits & (WEIR_POLICY_HANDOFF | WEIR_POLICY_EARLY_STATE);
-	first = is_first(&w.packet, early, bits);
+	first = is_first(&w->packet, early, bits);
 	if (carries && !first)
-		take_handoff(&w, b);
-	w.packet.state = WEIR_STATE_INVALID;
-	if (early && w.packet.hook != WEIR_HOOK_POSTROUTING)
-		verdict = walk_table(image, WEIR_TABLE_RAW, &w);
+		take_handoff(w, b);
+	w->packet.state = WEIR_STATE_INVALID;
+	if (early && w->packet.hook != WEIR_HOOK_POSTROUTING)
+		verdict = walk_table(image, WEIR_TABLE_RAW, w);
 	if (verdict == WEIR_VERDICT_ACCEPT) {
-		track(ctx, &w, c, early, bits);
-		if (early || w.packet.hook != WEIR_HOOK_OUTPUT)
-			verdict = walk_table(image, WEIR_TABLE_MANGLE, &w);
+		track(ctx, w, c, b, early, bits);
+		if (early || w->packet.hook != WEIR_HOOK_OUTPUT)
+			verdict = walk_table(image, WEIR_TABLE_MANGLE, w);
 	}
 	if (verdict == WEIR_VERDICT_ACCEPT && !early)
-		verdict = walk_table(image, WEIR_TABLE_FILTER, &w);
-	testing_result(c, &w, verdict);
+		verdict = walk_table(image, WEIR_TABLE_FILTER, w);
+	testing_result(c, w, verdict);
 	if (verdict != WEIR_VERDICT_ACCEPT)
-		return refuse(c, &w, verdict);
+		return refuse(c, w, verdict);
 	if (!early && bits & WEIR_POLICY_TRACK)
-		flow_confirm(&w.packet, &w.flow, w.now_ms);
-	if (carries && w.packet.hook != WEIR_HOOK_INPUT)
-		give_handoff(ctx, &w, b, first);
+		flow_confirm(&w->packet, &w->flow, w->now_ms);
+	if (carries && w->packet.hook != WEIR_HOOK_INPUT)
+		give_handoff(ctx, w, b, first);
 	return NF_ACCEPT;
 }
 
 static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool early)
 {
-	struct brought b = {};
-	int verdict = judge_seen(ctx, early, &b);
+	struct brought b = { .scratch = weir_scratch_take() };
+	struct weir_control *c = weir_get_control();
+	int verdict;
 
-	if (b.place)
-		b.place->taken = 0;
+	_Static_assert(sizeof(struct walk) <= WEIR_SCRATCH_WALK, "a walk fits its place");
+	if (!b.scratch || !c) {
+		weir_reason(WEIR_REASON_SCRATCH);
+		return NF_DROP;
+	}
+	verdict = judge_seen(ctx, early, c, &b);
+	weir_scratch_give(b.scratch);
 	return verdict;
 }
 

@@ -30,14 +30,18 @@ pub struct Settings {
     pub shard_shift: u32,
     /// Bytes of a history slot less one.
     pub history_mask: u32,
-    /// Bytes of the flow table less one.
-    pub flow_mask: u32,
+    /// Lines of the flow table.
+    pub flow_lines: u32,
     /// Loaded for test runs.
     pub testing: u32,
     /// Milliseconds of a jiffy, times 2^20.
     pub jiffy_multiplier: u64,
     /// Seed of the flow hash.
     pub hash_seed: [u64; 2],
+    /// Offset of the entries in the flow table.
+    pub flow_entries: u32,
+    /// Offset of the cold lines.
+    pub flow_cold: u32,
 }
 
 /// `struct weir_test`.
@@ -184,9 +188,9 @@ pub struct Event {
 
 const _: () = {
     assert!(size_of::<Key>() == 88);
-    assert!(size_of::<Settings>() == 48);
+    assert!(size_of::<Settings>() == 56);
     assert!(size_of::<Test>() == 256);
-    assert!(size_of::<Control>() == 880);
+    assert!(size_of::<Control>() == 888);
     assert!(std::mem::offset_of!(Control, event_window) == 256);
     assert!(std::mem::offset_of!(Control, test) == 576);
     assert!(size_of::<Local>() == 40);

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, Object, ObjectBuilder, PrintLevel};
+use weir_engine::flow::Layout;
 use zerocopy::IntoBytes;
 
 use crate::abi::{self, Control, Settings};
@@ -50,7 +51,7 @@ pub struct Capacity {
     pub rules: u32,
     /// Bytes of one history slot: a power of two.
     pub history: u32,
-    /// Bytes of the flow table: a power of two.
+    /// Flows that the flow table is made for.
     pub flows: u32,
 }
 
@@ -78,7 +79,7 @@ impl Capacity {
             image: round(image, "image")?,
             rules: (rules + rules / 4).max(1024).next_power_of_two(),
             history: round(history, "history")?,
-            flows: flows.next_power_of_two().max(1 << 16),
+            flows,
         })
     }
 
@@ -173,7 +174,14 @@ impl Instance {
             image: self.settings.image_mask + 1,
             rules: self.settings.rule_capacity,
             history: self.settings.history_mask + 1,
-            flows: self.settings.flow_mask + 1,
+            flows: self.flow_layout().flows(),
+        }
+    }
+
+    /// Where the parts of the flow table are.
+    pub fn flow_layout(&self) -> Layout {
+        Layout {
+            lines: self.settings.flow_lines,
         }
     }
 
@@ -199,6 +207,9 @@ fn resize(object: &mut libbpf_rs::OpenObject, name: &str, bytes: u32) -> Result<
 static LOG: Mutex<String> = Mutex::new(String::new());
 
 fn remember(_level: PrintLevel, line: String) {
+    if std::env::var_os("WEIR_VERIFIER").is_some() {
+        eprint!("{line}");
+    }
     if let Ok(mut log) = LOG.lock() {
         let keep = log.len().saturating_sub(16_000);
         if let Some((at, _)) = log.char_indices().find(|(at, _)| *at >= keep) {
@@ -239,22 +250,25 @@ const LASTING: [&str; 5] = ["flows", "locals", "events", "rejects", "handoff"];
 
 /// Load the programs with maps of these sizes; `old`: the instance whose lasting maps are used on.
 pub fn load(capacity: Capacity, testing: bool, old: Option<&Instance>) -> Result<Instance> {
+    let layout = old.map_or(Layout::for_flows(capacity.flows), Instance::flow_layout);
     let settings = Settings {
         image_mask: capacity.image - 1,
         rule_capacity: capacity.rules,
         shard_shift: if testing { 0 } else { shard_shift() },
         history_mask: capacity.history - 1,
-        flow_mask: capacity.flows - 1,
+        flow_lines: layout.lines,
+        flow_entries: layout.entries() as u32,
+        flow_cold: layout.cold() as u32,
         testing: u32::from(testing),
         jiffy_multiplier: clock::jiffy_multiplier()?,
         hash_seed: old.map_or_else(random_seed, |old| old.settings.hash_seed),
     };
     LOG.lock().map(|mut l| l.clear()).ok();
-    libbpf_rs::set_print(Some((PrintLevel::Info, remember)));
+    libbpf_rs::set_print(Some((if std::env::var_os("WEIR_VERIFIER").is_some() { PrintLevel::Debug } else { PrintLevel::Info }, remember)));
     let lasting = |name: &str| {
         old.filter(|_| LASTING.contains(&name)).map(|old| old.map(name).fd.as_fd())
     };
-    let netfilter = load_object(NETFILTER, &settings, Some(capacity), lasting)?;
+    let netfilter = load_object(NETFILTER, &settings, Some((capacity, layout)), lasting)?;
     let mut instance = Instance { maps: maps_of(&netfilter)?, programs: Vec::new(), settings };
     let tcx = load_object(TCX, &settings, None, |name| {
         let known = MAPS.contains(&name);
@@ -263,6 +277,10 @@ pub fn load(capacity: Capacity, testing: bool, old: Option<&Instance>) -> Result
     instance.programs = programs_of(&[&netfilter, &tcx])?;
     let control = instance.control();
     control.store32(std::mem::offset_of!(Control, event_limit), 10_000);
+    let timeouts = weir_policy::eval::track::timeouts::Timeouts::default();
+    for (at, timeout) in timeouts.0.into_iter().enumerate() {
+        control.store32(std::mem::offset_of!(Control, settings) + 4 * at, timeout);
+    }
     control.write(std::mem::offset_of!(Control, loaded), settings.as_bytes());
     control.store32(std::mem::offset_of!(Control, abi), abi::VERSION);
     Ok(instance)
@@ -272,15 +290,15 @@ pub fn load(capacity: Capacity, testing: bool, old: Option<&Instance>) -> Result
 fn load_object<'a>(
     bytes: &[u8],
     settings: &Settings,
-    capacity: Option<Capacity>,
+    capacity: Option<(Capacity, Layout)>,
     maps: impl Fn(&str) -> Option<BorrowedFd<'a>>,
 ) -> Result<Object> {
     let failed = |e: libbpf_rs::Error| load_error(&e.to_string());
     let mut open = ObjectBuilder::default().open_memory(bytes).map_err(failed)?;
-    if let Some(capacity) = capacity {
+    if let Some((capacity, layout)) = capacity {
         resize(&mut open, "images", capacity.image + abi::SLACK)?;
         resize(&mut open, "histories", capacity.history + abi::SLACK)?;
-        resize(&mut open, "flows", capacity.flows + abi::SLACK)?;
+        resize(&mut open, "flows", layout.bytes() as u32)?;
         resize(&mut open, "counters", (capacity.rules << settings.shard_shift) * 16)?;
     }
     for mut map in open.maps_mut() {
@@ -289,6 +307,11 @@ fn load_object<'a>(
             map.set_initial_value(settings.as_bytes()).map_err(failed)?;
         } else if let Some(fd) = maps(&name) {
             map.reuse_fd(fd).map_err(failed)?;
+        }
+    }
+    if std::env::var_os("WEIR_VERIFIER").is_some() {
+        for mut program in open.progs_mut() {
+            program.set_log_level(4);
         }
     }
     open.load().map_err(failed)

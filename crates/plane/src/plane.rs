@@ -69,8 +69,6 @@ pub struct Status {
     pub flow_statistics: [u64; 16],
 }
 
-/// Bytes of one flow entry.
-const FLOW_BYTES: u32 = 128;
 const DEFAULT_FLOWS: u32 = 262_144;
 
 impl Plane {
@@ -235,19 +233,8 @@ fn grow(
     } else {
         options.flows
     };
-    let bytes = flows
-        .checked_mul(FLOW_BYTES)
-        .filter(|b| *b <= Capacity::IMAGE_LIMIT);
-    let Some(bytes) = bytes else {
-        let needed = u64::from(flows) * u64::from(FLOW_BYTES);
-        return Err(PlaneError::Budget {
-            what: "flow table",
-            needed,
-            limit: 1 << 28,
-        });
-    };
     let mut capacity =
-        Capacity::for_policy(policy.image.len(), policy.rules, policy.history, bytes)?;
+        Capacity::for_policy(policy.image.len(), policy.rules, policy.history, flows)?;
     if let Some(old) = &old {
         capacity = capacity.at_least(old.instance.capacity());
     }

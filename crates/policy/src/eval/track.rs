@@ -188,8 +188,13 @@ impl Tracker {
         if packet.dst != about.src {
             return invalid();
         }
-        match self.find(&tuple.inverse(), now_ms) {
-            Some((number, direction)) => seen(CtState::Related, Some(number), direction),
+        match self.find(&tuple, now_ms) {
+            Some((number, Direction::Original)) => {
+                seen(CtState::Related, Some(number), Direction::Reply)
+            }
+            Some((number, Direction::Reply)) => {
+                seen(CtState::Related, Some(number), Direction::Original)
+            }
             None => invalid(),
         }
     }
@@ -247,16 +252,17 @@ impl Tracker {
         {
             return invalid();
         }
-        if tuple.proto == TCP {
-            match segment_of(packet).and_then(|s| connection::open(&s)) {
-                Some(tcp) => flow.tcp = tcp,
-                None => return invalid(),
-            }
-        }
-        match touch(&mut flow, packet, Direction::Original, &self.timeouts, 0) {
-            Outcome::Accept(timeout) => flow.expires_ms = u64::from(self.timeouts.get(timeout)),
-            _ => return invalid(),
-        }
+        let timeout = if tuple.proto == TCP {
+            let begun = segment_of(packet).and_then(|s| connection::open(&s, &self.timeouts));
+            let Some((tcp, timeout)) = begun else {
+                return invalid();
+            };
+            flow.tcp = tcp;
+            timeout
+        } else {
+            protocol_timeout(tuple.proto)
+        };
+        flow.expires_ms = u64::from(self.timeouts.get(timeout));
         let number = self.next_number;
         self.next_number += 1;
         self.pending.insert(number, flow);
@@ -389,15 +395,20 @@ fn touch(
             }
             outcome
         }
-        UDP | UDP_LITE => {
-            if !answered || now_ms <= flow.stream_from_ms {
-                return Outcome::Accept(Timeout::Udp);
-            }
+        UDP | UDP_LITE if answered && now_ms > flow.stream_from_ms => {
             flow.status |= status::ASSURED;
             Outcome::Accept(Timeout::UdpStream)
         }
-        ICMP => Outcome::Accept(Timeout::Icmp),
-        ICMP6 => Outcome::Accept(Timeout::Icmp6),
-        _ => Outcome::Accept(Timeout::Generic),
+        proto => Outcome::Accept(protocol_timeout(proto)),
+    }
+}
+
+/// The timeout of flows that are not TCP, or not yet UDP streams.
+fn protocol_timeout(proto: u8) -> Timeout {
+    match proto {
+        UDP | UDP_LITE => Timeout::Udp,
+        ICMP => Timeout::Icmp,
+        ICMP6 => Timeout::Icmp6,
+        _ => Timeout::Generic,
     }
 }

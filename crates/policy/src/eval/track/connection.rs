@@ -19,27 +19,39 @@ pub struct Known {
     pub left_ms: u32,
 }
 
-/// A connection that begins with this segment, or `None` when it can't begin one. A connection may
-/// be picked up in the middle; then its windows are not judged, since the scale is unknown.
-pub fn open(segment: &Segment) -> Option<Tcp> {
+/// A connection that begins with this segment and its timeout, or `None` when it can't begin one.
+/// A connection may be picked up in the middle; then its windows are not judged, since the scale
+/// is unknown, and it does not live long before it is answered.
+pub fn open(segment: &Segment, timeouts: &Timeouts) -> Option<(Tcp, Timeout)> {
     let Next::To(state) = next(Direction::Original, segment.kind(), State::None) else {
         return None;
     };
-    let mut tcp = Tcp::default();
-    let side = &mut tcp.side[0];
+    let mut tcp = Tcp {
+        state,
+        last_kind: segment.kind(),
+        ..Tcp::default()
+    };
+    let [side, other] = &mut tcp.side;
     side.end = segment.end();
     side.max_window = u32::from(segment.window).max(1);
     if state == State::SynSent {
         side.max_end = side.end;
+        other.max_end = side.max_window;
         take_options(side, segment);
-    } else {
-        side.max_end = side.end.wrapping_add(side.max_window);
-        for side in &mut tcp.side {
-            side.sack = true;
-            side.liberal = true;
-        }
+        return Some((tcp, Timeout::TcpSynSent));
     }
-    Some(tcp)
+    side.max_end = side.end.wrapping_add(side.max_window);
+    for side in [side, other] {
+        side.sack = true;
+        side.liberal = true;
+    }
+    let unacknowledged = timeouts.get(Timeout::TcpUnacknowledged);
+    let timeout = if timeouts.get(Timeout::TcpEstablished) > unacknowledged {
+        Timeout::TcpUnacknowledged
+    } else {
+        Timeout::TcpEstablished
+    };
+    Some((tcp, timeout))
 }
 
 /// What comes before the windows are judged.
