@@ -34,12 +34,36 @@ fn path_of(name: &str) -> PathBuf {
     }
 }
 
-/// The mount namespace of the first process, when it is another than ours and may be entered.
-fn first_mounts() -> Option<OwnedFd> {
-    let first = File::open("/proc/1/ns/mnt").ok()?;
-    let own = std::fs::metadata("/proc/thread-self/ns/mnt").ok()?;
-    let about = first.metadata().ok()?;
-    (about.ino() != own.ino()).then(|| first.into())
+/// The mount namespace of the first process, when it is another than ours. Where that process may
+/// not be looked at (in some containers), the topmost ancestor that may be stands in for it: it is
+/// from before `ip netns exec`.
+pub fn first_mounts() -> Option<OwnedFd> {
+    let own = std::fs::metadata("/proc/thread-self/ns/mnt").ok()?.ino();
+    let mut found = mounts_of(1);
+    let mut process = parent_of("self");
+    while found.is_none()
+        && let Some(number) = process.filter(|number| *number > 0)
+    {
+        process = parent_of(&number.to_string());
+        if process.is_none_or(|above| mounts_of(above).is_none()) {
+            found = mounts_of(number);
+            break;
+        }
+    }
+    found.filter(|(inode, _)| *inode != own).map(|(_, file)| file)
+}
+
+/// A process's mount namespace, if it may be opened.
+fn mounts_of(process: u32) -> Option<(u64, OwnedFd)> {
+    let file = File::open(format!("/proc/{process}/ns/mnt")).ok()?;
+    let inode = file.metadata().ok()?.ino();
+    Some((inode, file.into()))
+}
+
+/// The parent of a process; field 4 of proc_pid_stat(5), counted behind the name in brackets.
+fn parent_of(process: &str) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat[stat.rfind(')')? + 1..].split_whitespace().nth(1)?.parse().ok()
 }
 
 impl Space {

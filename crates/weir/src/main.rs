@@ -1,2 +1,51 @@
-//! The weir program.
-fn main() {}
+//! `weir`: check, explain, replay and enforce rule files.
+//!
+//! In: command line arguments. Out: an answer on standard output, messages on standard error, and an
+//! exit code from [`exit::Exit`]. This file only connects the parts; each command is in `cmd`.
+#![forbid(unsafe_code)]
+
+mod agent;
+mod capture;
+mod cli;
+mod cmd;
+mod describe;
+mod enforce;
+mod exit;
+mod explain;
+mod input;
+mod kernel;
+mod nat;
+mod needs;
+mod netns;
+mod output;
+mod progress;
+mod rules;
+mod spec;
+mod ssh;
+mod state;
+
+use clap::Parser;
+use exit::Exit;
+use output::{Format, Output};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let format = match cli.command.json() {
+        true => Format::Json,
+        false => Format::Text,
+    };
+    let mut out = Output::stdout(format);
+    let done = cmd::run(cli.command, &mut out);
+    let done = done.and_then(|exit| out.flush().map(|()| exit));
+    match done {
+        Ok(exit) => exit.into(),
+        Err(error) if exit::is_broken_pipe(&error) => Exit::Done.into(),
+        Err(error) => {
+            // What the command had to say before it failed still belongs to the reader.
+            let _ = out.failed(&error);
+            eprintln!("weir: {error:#}");
+            exit::code(&error).into()
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The agent's loop.
+//!
+//! In: reject events, address changes, the clock. Out: answers, the plane's local addresses, the end
+//! of a trial. It ends by itself when nothing is enforced any more, when its namespace's name is
+//! gone, when another took its place, and on SIGTERM.
+
+use super::announce;
+use crate::enforce;
+use crate::kernel::{Kernel, plane_error};
+use crate::netns::{self, Identity};
+use crate::state::{Store, boot_time_ms};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long the loop waits for events before it looks at everything else.
+const TICK: Duration = Duration::from_millis(200);
+/// Errors in a row after which it gives up; while it is gone, rejects are silent drops.
+const FAILURES_MAX: u32 = 50;
+/// How often it looks whether the namespace is still wanted by anybody.
+const CENSUS: Duration = Duration::from_secs(5);
+
+/// Runs until there is nothing left to do.
+pub fn watch() -> anyhow::Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let identity = netns::identity()?;
+    let store = Store::of(identity);
+    let Some(place) = store.lock_agent()? else {
+        return Ok(());
+    };
+    let mut agent = weir_plane::Agent::open(None).map_err(plane_error)?;
+    let home = Home::of(identity);
+    announce(&store)?;
+    let (mut census, mut failures) = (Instant::now(), 0);
+    while !stop.load(Ordering::Relaxed) && place.is_valid() {
+        match agent.serve(TICK) {
+            Ok(true) => failures = 0,
+            Ok(false) => {
+                if is_over(&store)? {
+                    break;
+                }
+                // Without a policy there are no events to wait for.
+                std::thread::sleep(TICK);
+            }
+            // A command may just be replacing what the agent looked at.
+            Err(_) if failures < FAILURES_MAX => {
+                failures += 1;
+                std::thread::sleep(TICK);
+            }
+            Err(error) => return Err(plane_error(error)),
+        }
+        if store
+            .pending()?
+            .is_some_and(|trial| trial.is_due(boot_time_ms()))
+        {
+            enforce::end_trial(&mut Kernel::open(None)?, boot_time_ms())?;
+        }
+        if census.elapsed() >= CENSUS {
+            census = Instant::now();
+            if !home.is_wanted() {
+                Kernel::open(None)?.unload()?;
+                store.remove_all()?;
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether nothing is enforced and nobody is about to change that.
+fn is_over(store: &Store) -> anyhow::Result<bool> {
+    let Some(_lock) = store.try_lock()? else {
+        return Ok(false);
+    };
+    Ok(Kernel::open(None)?.generation().is_none() && store.pending()?.is_none())
+}
+
+/// The namespace that the agent lives in, and by living there keeps alive.
+struct Home {
+    identity: Identity,
+    name: Option<PathBuf>,
+    is_first: bool,
+}
+
+impl Home {
+    fn of(identity: Identity) -> Self {
+        Home {
+            identity,
+            name: netns::name_of(identity),
+            is_first: netns::is_first(identity),
+        }
+    }
+
+    /// Whether anybody but the agent still has the namespace: the machine itself, its name, or
+    /// some other process.
+    fn is_wanted(&self) -> bool {
+        let named = |path: &PathBuf| {
+            netns::identity_of(path).is_ok_and(|identity| identity == self.identity)
+        };
+        self.is_first || self.name.as_ref().is_some_and(named) || self.is_populated()
+    }
+
+    fn is_populated(&self) -> bool {
+        let me = std::process::id().to_string();
+        let Ok(processes) = std::fs::read_dir("/proc") else {
+            return true;
+        };
+        processes
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy() != me.as_str())
+            .filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit())
+            .any(|entry| {
+                netns::identity_of(&entry.path().join("ns/net"))
+                    .is_ok_and(|identity| identity == self.identity)
+            })
+    }
+}

@@ -1,0 +1,81 @@
+//! What can be typed: the commands, their help, and nothing else.
+//!
+//! In: nothing. Out: clap's definition of the program, which also makes the completions and the man
+//! pages. Each command's options live with the command in `cmd`.
+
+use crate::cmd;
+use clap::{Parser, Subcommand};
+
+/// Check, explain, replay and enforce packet filter rules.
+#[derive(Debug, Parser)]
+#[command(
+    name = "weir",
+    version,
+    about = "Check, explain, replay and enforce packet filter rules",
+    long_about = "weir takes rules as people have them (iptables-save, ip6tables-save and ipset save \
+                  files), compiles them into one classifier whose cost per packet does not grow \
+                  with the number of rules, and enforces it in the Linux kernel.",
+    after_long_help = "Exit status: 0 done; 1 a negative answer; 2 wrong usage or input that can't \
+                       be read; 3 constructs that weir can't honour; 4 the kernel or a missing \
+                       permission.\n\nEnvironment: NO_COLOR turns colours off.",
+    propagate_version = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Read and compile rule files, and report everything wrong with them; needs no privilege.
+    Check(cmd::check::Args),
+    /// Print rule files, or the policy that is enforced, in canonical form.
+    Show(cmd::show::Args),
+    /// Tell what happens to a packet, rule by rule; needs no privilege.
+    Explain(cmd::explain::Args),
+    /// Run a capture through the compiled policy; needs no privilege.
+    Replay(cmd::replay::Args),
+    /// Enforce rule files in the kernel, all at once or not at all.
+    Apply(cmd::apply::Args),
+    /// Keep a policy that was applied with --confirm.
+    Confirm(cmd::confirm::Args),
+    /// Tell what is enforced, and how it is doing.
+    Status(cmd::status::Args),
+    /// Print the packet and byte counters of the enforced policy.
+    Counters(cmd::counters::Args),
+    /// Follow the records of LOG and NFLOG rules.
+    Log(cmd::log::Args),
+    /// Stop enforcing, and leave nothing behind.
+    Unload(cmd::unload::Args),
+    /// Answer rejected packets and watch over a trial; started by apply.
+    #[command(hide = true)]
+    Agent(cmd::agent::Args),
+    /// Print a completion script for a shell.
+    Completions(cmd::completions::Args),
+    /// Write the manual pages to a folder.
+    #[command(hide = true)]
+    Man(cmd::man::Args),
+}
+
+impl Command {
+    /// Whether JSON was asked for.
+    pub fn json(&self) -> bool {
+        match self {
+            Command::Check(args) => args.json,
+            Command::Show(args) => args.json,
+            Command::Explain(args) => args.json,
+            Command::Replay(args) => args.json,
+            Command::Apply(args) => args.json,
+            Command::Confirm(args) => args.json,
+            Command::Status(args) => args.json,
+            Command::Counters(args) => args.json,
+            Command::Log(args) => args.json,
+            Command::Unload(args) => args.json,
+            Command::Agent(_) | Command::Completions(_) | Command::Man(_) => false,
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! `weir check FILES...`: everything that is wrong with rule files, and what they come to.
+//!
+//! In: rule files. Out: all messages on standard error, a summary on standard output: rules and
+//! tables, what is not enforced, memory, and with --cost the work that the dearest packet can cause.
+//! Needs no privilege and touches no kernel.
+
+use crate::describe::{family_name, table_name};
+use crate::exit::Exit;
+use crate::input::{self, FileArgs, Loaded, Message, messages};
+use crate::output::{Align, Output, Table, bytes, count, number, report};
+use crate::spec::hook_name;
+use serde::Serialize;
+use weir_engine::compile::Compiled;
+use weir_policy::model::Policy;
+use weir_policy::syntax::Severity;
+
+/// Options of `weir check`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    files: FileArgs,
+    /// Also print the worst-case work per packet, for each chain that packets enter.
+    #[arg(long)]
+    cost: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The answer.
+#[derive(Debug, Serialize)]
+struct Summary {
+    ok: bool,
+    errors: usize,
+    warnings: usize,
+    files: Vec<String>,
+    rules: usize,
+    chains: usize,
+    sets: usize,
+    tables: Vec<TableSummary>,
+    not_enforced: Vec<NotEnforced>,
+    image_bytes: Option<usize>,
+    flattened: Option<usize>,
+    unreachable: Option<usize>,
+    cost: Vec<Cost>,
+    messages: Vec<Message>,
+}
+
+#[derive(Debug, Serialize)]
+struct TableSummary {
+    family: &'static str,
+    table: &'static str,
+    chains: usize,
+    rules: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct NotEnforced {
+    family: &'static str,
+    table: &'static str,
+    rules: usize,
+    why: &'static str,
+}
+
+/// What the dearest packet can cause at one root.
+#[derive(Debug, Serialize)]
+struct Cost {
+    family: &'static str,
+    hook: &'static str,
+    table: &'static str,
+    entries: usize,
+    worst_loads: u32,
+    worst_entries: u32,
+    bytes: usize,
+}
+
+/// Checks.
+pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    let loaded = input::read_and_lower(&args.files)?;
+    let compiled = match loaded.policy() {
+        Ok(_) => Some(loaded.compile()),
+        Err(_) => None,
+    };
+    let (compiled, failed) = match compiled {
+        Some(Ok(compiled)) => (Some(compiled), None),
+        Some(Err(error)) => (None, Some(error)),
+        None => (None, None),
+    };
+    let summary = summary(&loaded, compiled.as_ref());
+    if out.is_json() {
+        out.object(&report(&summary))?;
+    } else {
+        text(out, &summary, args.cost)?;
+    }
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    Ok(match (summary.errors, loaded.only_unsupported()) {
+        (0, _) => Exit::Done,
+        (_, true) => Exit::Unsupported,
+        (_, false) => Exit::Negative,
+    })
+}
+
+fn summary(loaded: &Loaded, compiled: Option<&Compiled>) -> Summary {
+    let count = |severity| {
+        loaded
+            .diagnostics
+            .iter()
+            .filter(|d| d.severity == severity)
+            .count()
+    };
+    let errors = count(Severity::Error);
+    let policy = loaded.policy().ok();
+    let mut summary = Summary {
+        ok: errors == 0 && compiled.is_some(),
+        errors,
+        warnings: count(Severity::Warning),
+        files: loaded.names(),
+        rules: policy.map_or(0, |p| p.chains.iter().map(|c| c.rules.len()).sum()),
+        chains: policy.map_or(0, |p| p.chains.len()),
+        sets: policy.map_or(0, |p| p.sets.len()),
+        tables: policy.map_or_else(Vec::new, tables),
+        not_enforced: Vec::new(),
+        image_bytes: compiled.map(|c| c.report.bytes),
+        flattened: compiled.map(|c| c.report.roots.iter().map(|root| root.flattened).sum()),
+        unreachable: compiled.map(|c| c.report.shadowed),
+        cost: compiled.map_or_else(Vec::new, costs),
+        messages: messages(&loaded.diagnostics, &loaded.sources),
+    };
+    for (family, rules) in loaded.nat_rules() {
+        summary.not_enforced.push(NotEnforced {
+            family: family_name(family),
+            table: "nat",
+            rules,
+            why: "weir translates no addresses; the kernel's nat table stays as it is, or takes \
+                  these rules with apply --nat=kernel",
+        });
+    }
+    summary
+}
+
+fn tables(policy: &Policy) -> Vec<TableSummary> {
+    let mut out: Vec<TableSummary> = Vec::new();
+    for chain in &policy.chains {
+        let (family, table) = (family_name(chain.family), table_name(chain.table));
+        match out
+            .iter_mut()
+            .find(|t| (t.family, t.table) == (family, table))
+        {
+            Some(summary) => {
+                summary.chains += 1;
+                summary.rules += chain.rules.len();
+            }
+            None => out.push(TableSummary {
+                family,
+                table,
+                chains: 1,
+                rules: chain.rules.len(),
+            }),
+        }
+    }
+    out
+}
+
+fn costs(compiled: &Compiled) -> Vec<Cost> {
+    compiled
+        .report
+        .roots
+        .iter()
+        .map(|root| Cost {
+            family: family_name(root.family),
+            hook: hook_name(root.hook),
+            table: table_name(root.table),
+            entries: root.entries,
+            worst_loads: root.worst_loads,
+            worst_entries: root.worst_steps,
+            bytes: root.bytes,
+        })
+        .collect()
+}
+
+fn text(out: &mut Output, summary: &Summary, cost: bool) -> anyhow::Result<()> {
+    for table in &summary.tables {
+        out.line(format!(
+            "{} {}: {} in {}",
+            table.family,
+            table.table,
+            count(table.rules as u64, "rule", "rules"),
+            count(table.chains as u64, "chain", "chains")
+        ))?;
+    }
+    if summary.sets > 0 {
+        out.line(count(summary.sets as u64, "set", "sets"))?;
+    }
+    for part in &summary.not_enforced {
+        let rules = count(part.rules as u64, "rule", "rules");
+        out.line(format!(
+            "{} {}: {rules} not enforced: {}",
+            part.family, part.table, part.why
+        ))?;
+    }
+    if let (Some(size), Some(entries)) = (summary.image_bytes, summary.flattened) {
+        let each = size as u64 / summary.rules.max(1) as u64;
+        out.line(format!(
+            "compiled: {} ({each} bytes a rule), {} of {} out of every packet's reach",
+            bytes(size as u64),
+            number(summary.unreachable.unwrap_or(0) as u64),
+            count(entries as u64, "entry", "entries")
+        ))?;
+        let loads = summary
+            .cost
+            .iter()
+            .map(|c| c.worst_loads)
+            .max()
+            .unwrap_or(0);
+        let entries = summary
+            .cost
+            .iter()
+            .map(|c| c.worst_entries)
+            .max()
+            .unwrap_or(0);
+        out.line(format!(
+            "worst packet: {loads} loads to classify, {entries} rules to go through, in one chain"
+        ))?;
+    }
+    if cost {
+        out.line("")?;
+        out.table(&cost_table(&summary.cost))?;
+    }
+    let verdict = match (summary.errors, summary.ok) {
+        (0, true) => "ok".to_owned(),
+        (0, false) => "can't be compiled".to_owned(),
+        (1, _) => "1 error".to_owned(),
+        (errors, _) => format!("{errors} errors"),
+    };
+    let warnings = match summary.warnings {
+        0 => String::new(),
+        1 => ", 1 warning".to_owned(),
+        warnings => format!(", {warnings} warnings"),
+    };
+    out.line(format!("{verdict}{warnings}"))
+}
+
+fn cost_table(costs: &[Cost]) -> Table {
+    let mut table = Table::new(&[
+        ("family", Align::Left),
+        ("hook", Align::Left),
+        ("table", Align::Left),
+        ("entries", Align::Right),
+        ("worst loads", Align::Right),
+        ("worst entries", Align::Right),
+        ("memory", Align::Right),
+    ]);
+    for cost in costs {
+        table.row(vec![
+            cost.family.to_owned(),
+            cost.hook.to_owned(),
+            cost.table.to_owned(),
+            number(cost.entries as u64),
+            number(u64::from(cost.worst_loads)),
+            number(u64::from(cost.worst_entries)),
+            bytes(cost.bytes as u64),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,39 @@
+//! The commands, one file each: `Args`, and `run(args, out)` that gives an exit code.
+
+pub mod agent;
+pub mod apply;
+mod capturing;
+pub mod check;
+pub mod completions;
+pub mod confirm;
+pub mod counters;
+pub mod explain;
+pub mod log;
+pub mod man;
+pub mod replay;
+pub mod show;
+pub mod status;
+pub mod unload;
+
+use crate::cli::Command;
+use crate::exit::Exit;
+use crate::output::Output;
+
+/// Runs a command.
+pub fn run(command: Command, out: &mut Output) -> anyhow::Result<Exit> {
+    match command {
+        Command::Check(args) => check::run(&args, out),
+        Command::Show(args) => show::run(&args, out),
+        Command::Explain(args) => explain::run(&args, out),
+        Command::Replay(args) => replay::run(&args, out),
+        Command::Apply(args) => apply::run(&args, out),
+        Command::Confirm(args) => confirm::run(&args, out),
+        Command::Status(args) => status::run(&args, out),
+        Command::Counters(args) => counters::run(&args, out),
+        Command::Log(args) => log::run(&args, out),
+        Command::Unload(args) => unload::run(&args, out),
+        Command::Agent(args) => agent::run(&args),
+        Command::Completions(args) => completions::run(&args, out),
+        Command::Man(args) => man::run(&args, out),
+    }
+}

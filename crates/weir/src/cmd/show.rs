@@ -1,0 +1,90 @@
+//! `weir show FILES...`: rules printed back in canonical form; without files, what is enforced.
+//!
+//! In: rule files, or the kept texts of the enforced policy. Out: the same rules in the language they
+//! were written in; reading that again gives the same rules. With --counters, each with the
+//! kernel's counters instead of the file's.
+
+use crate::exit::{Exit, failure};
+use crate::input::{self, Loaded, Parsed, ReadingArgs};
+use crate::kernel::Kernel;
+use crate::output::{Output, report};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Options of `weir show`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Rule files; without any, the enforced policy.
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    reading: ReadingArgs,
+    /// Network namespace of the enforced policy.
+    #[arg(long, value_name = "NAME", conflicts_with = "files")]
+    netns: Option<String>,
+    /// Print JSON: the texts with their names, dialects and families.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Shown {
+    files: Vec<File>,
+}
+
+#[derive(Debug, Serialize)]
+struct File {
+    name: String,
+    dialect: &'static str,
+    family: Option<&'static str>,
+    text: String,
+    lines: Vec<String>,
+}
+
+/// Shows.
+pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    let loaded = match args.files.is_empty() {
+        false => input::read_and_parse(&args.files, &args.reading)?,
+        true => {
+            let kernel = Kernel::open(args.netns.as_deref())?;
+            let Some(saved) = kernel.active_texts()? else {
+                return Err(failure(Exit::Negative, "no policy is enforced here"));
+            };
+            input::parse_saved(&saved)?
+        }
+    };
+    let files: Vec<File> = files(&loaded);
+    if out.is_json() {
+        out.object(&report(Shown { files }))?;
+    } else {
+        for file in &files {
+            out.raw(file.text.as_bytes())?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn files(loaded: &Loaded) -> Vec<File> {
+    let print = |parsed: &Parsed| match parsed {
+        Parsed::Rules(file) => (
+            "iptables",
+            Some(crate::describe::family_name(file.family)),
+            weir_policy::dialect::iptables::print(file),
+        ),
+        Parsed::Sets(file) => ("ipset", None, weir_policy::dialect::ipset::print(file)),
+    };
+    loaded
+        .parsed
+        .iter()
+        .map(|(source, parsed)| {
+            let (dialect, family, text) = print(parsed);
+            File {
+                name: loaded.name(*source),
+                dialect,
+                family,
+                lines: text.lines().map(str::to_owned).collect(),
+                text,
+            }
+        })
+        .collect()
+}

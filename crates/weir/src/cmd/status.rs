@@ -1,0 +1,156 @@
+//! `weir status`: what is enforced in a namespace, and how it is doing.
+//!
+//! In: the kernel's maps and the store. Out: which files since when, a trial that is on, the agent,
+//! drops by reason. Exit status 1 when nothing is enforced.
+
+use crate::agent;
+use crate::enforce;
+use crate::exit::Exit;
+use crate::kernel::{Kernel, plane_error};
+use crate::output::{Output, Paint, bytes, number, report};
+use crate::state::boot_time_ms;
+use serde::Serialize;
+
+/// Options of `weir status`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Network namespace.
+    #[arg(long, value_name = "NAME")]
+    netns: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    enforced: bool,
+    generation: Option<u32>,
+    previous: Option<u32>,
+    files: Vec<String>,
+    applied_at: Option<u64>,
+    hooks: Vec<String>,
+    trial_seconds_left: Option<u64>,
+    agent: Option<i32>,
+    answers_rejects: bool,
+    map_bytes: u64,
+    packets: Vec<Reason>,
+}
+
+/// Packets that something noteworthy happened to.
+#[derive(Debug, Serialize)]
+struct Reason {
+    reason: &'static str,
+    packets: u64,
+}
+
+/// Names of `enum weir_reason`, in its order.
+const REASONS: [&str; 10] = [
+    "dropped by a rule",
+    "rejected and answered",
+    "rejected without an answer",
+    "dropped: transport header cut short",
+    "dropped: no valid network header",
+    "dropped: image out of bounds",
+    "log records lost: reader too slow",
+    "log records left out: over the rate",
+    "flows not kept: table full",
+    "changes not carried on: table full",
+];
+
+/// Tells.
+pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    let mut kernel = Kernel::open(args.netns.as_deref())?;
+    // An agent that was killed can't end a trial; whoever looks next does.
+    enforce::end_trial(&mut kernel, boot_time_ms())?;
+    let answer = answer(&kernel)?;
+    let exit = if answer.enforced {
+        Exit::Done
+    } else {
+        Exit::Negative
+    };
+    match out.is_json() {
+        true => out.object(&report(answer))?,
+        false => text(&answer, out)?,
+    }
+    Ok(exit)
+}
+
+fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
+    let mut answer = Answer {
+        enforced: false,
+        generation: None,
+        previous: None,
+        files: Vec::new(),
+        applied_at: None,
+        hooks: Vec::new(),
+        trial_seconds_left: None,
+        agent: agent::running(&kernel.store).map(|agent| agent.pid),
+        answers_rejects: false,
+        map_bytes: 0,
+        packets: Vec::new(),
+    };
+    if kernel.generation().is_none() {
+        return Ok(answer);
+    }
+    let status = kernel.plane.status().map_err(plane_error)?;
+    answer.enforced = true;
+    answer.generation = Some(status.number);
+    answer.previous = status.previous;
+    answer.hooks = status.links;
+    answer.hooks.sort_unstable();
+    answer.answers_rejects = status.answering;
+    let size = &status.capacity;
+    answer.map_bytes =
+        2 * (u64::from(size.image) + u64::from(size.history)) + u64::from(size.flows);
+    if let Some(saved) = kernel.store.load(status.number)? {
+        answer.files = saved
+            .sources
+            .into_iter()
+            .map(|source| source.name)
+            .collect();
+        answer.applied_at = Some(saved.applied_at);
+    }
+    let trial = kernel
+        .store
+        .pending()?
+        .filter(|t| t.generation == status.number);
+    answer.trial_seconds_left = trial.map(|trial| trial.seconds_left(boot_time_ms()));
+    answer.packets = REASONS
+        .iter()
+        .zip(status.reasons)
+        .filter(|(_, packets)| *packets > 0)
+        .map(|(reason, packets)| Reason { reason, packets })
+        .collect();
+    Ok(answer)
+}
+
+fn text(answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
+    let Some(generation) = answer.generation else {
+        return out.line("no policy is enforced here");
+    };
+    let heading = out.paint(Paint::Good, "enforced");
+    out.line(format!(
+        "{heading}: policy {generation}, from {}",
+        answer.files.join(" ")
+    ))?;
+    if let Some(left) = answer.trial_seconds_left {
+        let warning = format!("on trial: goes back in {left} s unless `weir confirm` is run");
+        let warning = out.paint(Paint::Warn, &warning);
+        out.line(warning)?;
+    }
+    if let Some(previous) = answer.previous {
+        out.line(format!("in reserve: policy {previous}"))?;
+    }
+    out.line(format!("hooks: {}", answer.hooks.join(" ")))?;
+    out.line(format!("memory of the maps: {}", bytes(answer.map_bytes)))?;
+    out.line(match (answer.agent, answer.answers_rejects) {
+        (Some(pid), true) => format!("agent: process {pid}, answers rejected packets"),
+        (Some(pid), false) => format!("agent: process {pid}, does not answer rejected packets"),
+        (None, _) => "agent: none; rejected packets are dropped without an answer".to_owned(),
+    })?;
+    for reason in &answer.packets {
+        out.line(format!("{}: {}", reason.reason, number(reason.packets)))?;
+    }
+    Ok(())
+}

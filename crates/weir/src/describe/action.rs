@@ -1,0 +1,79 @@
+//! Verdicts, control flow and operations in words, and the names of tables and families.
+//!
+//! In: actions of the rule model. Out: words; verdict names in JSON are fixed: `accept`, `drop`,
+//! `reject`.
+
+use super::values::masked;
+use weir_policy::model::{Family, Flow, MssOp, Op, Policy, RejectKind, Table, Verdict};
+
+/// The name of a verdict in JSON.
+pub fn verdict_name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Accept => "accept",
+        Verdict::Drop => "drop",
+        Verdict::Reject(_) => "reject",
+    }
+}
+
+/// A verdict for people.
+pub fn verdict(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Accept => "ACCEPT".to_owned(),
+        Verdict::Drop => "DROP".to_owned(),
+        Verdict::Reject(RejectKind::TcpReset) => "REJECT (TCP reset)".to_owned(),
+        Verdict::Reject(RejectKind::Icmp(code)) => format!("REJECT (ICMP 3/{code})"),
+        Verdict::Reject(RejectKind::Icmp6(code)) => format!("REJECT (ICMPv6 1/{code})"),
+    }
+}
+
+/// The name of a table.
+pub fn table_name(table: Table) -> &'static str {
+    match table {
+        Table::Raw => "raw",
+        Table::Mangle => "mangle",
+        Table::Nat => "nat",
+        Table::Filter => "filter",
+        Table::Security => "security",
+    }
+}
+
+/// The name of a family.
+pub fn family_name(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ipv4",
+        Family::V6 => "ipv6",
+    }
+}
+
+/// Where a rule that matched leads.
+pub fn flow(policy: &Policy, flow: Flow) -> String {
+    match flow {
+        Flow::Next => "goes on".to_owned(),
+        Flow::Verdict(decided) => verdict(decided),
+        Flow::Jump(chain) => format!("into {}", policy.chain(chain).name),
+        Flow::Goto(chain) => format!("over to {}", policy.chain(chain).name),
+        Flow::Return => "returns".to_owned(),
+    }
+}
+
+/// What an operation does.
+pub fn op(policy: &Policy, op: &Op) -> String {
+    match op {
+        Op::Log(log) => format!("logs \"{}\"", log.prefix),
+        Op::Nflog(log) => format!("logs to group {} \"{}\"", log.group, log.prefix),
+        Op::SetMark { value, mask } => format!("mark {}", masked(*value, *mask)),
+        Op::SetConnmark { value, mask } => format!("flow mark {}", masked(*value, *mask)),
+        Op::SaveConnmark { .. } => "saves the mark to the flow".to_owned(),
+        Op::RestoreConnmark { .. } => "restores the mark from the flow".to_owned(),
+        Op::Notrack => "not tracked".to_owned(),
+        Op::SetDscp(dscp) => format!("DSCP {dscp}"),
+        Op::SetTos { value, mask } => format!("TOS {value:#x}/{mask:#x}"),
+        Op::Classify(class) => format!("class {:x}:{:x}", class >> 16, class & 0xffff),
+        Op::TcpMss(MssOp::Set(size)) => format!("MSS at most {size}"),
+        Op::TcpMss(MssOp::ClampToPmtu) => "MSS by the path MTU".to_owned(),
+        Op::SetAdd { set, .. } => format!("adds to set {}", policy.sets[set.0 as usize].name),
+        Op::SetDelete { set, .. } => {
+            format!("deletes from set {}", policy.sets[set.0 as usize].name)
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The order of steps in which a policy becomes the enforced one, and goes away again.
+//!
+//! In: a loaded and compiled policy. Out: it is enforced, or everything is as before. Each step may
+//! be the last one that this process takes: texts are kept and the trial is written down before the
+//! kernel switches, and the kernel's generation tells afterwards which side of the switch we are on.
+
+use crate::agent;
+use crate::exit::{Exit, failure};
+use crate::input::Loaded;
+use crate::kernel::Kernel;
+use crate::nat::{self, NatTable};
+use crate::state::{Pending, Saved, boot_time_ms};
+use weir_engine::compile::Compiled;
+use weir_policy::model::Family;
+
+/// How a policy is put in force.
+#[derive(Clone, Debug, Default)]
+pub struct How {
+    /// Seconds until it goes away again unless it is confirmed.
+    pub confirm_seconds: Option<u64>,
+    /// Nat tables for the kernel.
+    pub nat: Vec<NatTable>,
+    /// Whether counters start from the file's.
+    pub preset_counters: bool,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Generation that is enforced now.
+    pub generation: u32,
+    /// Generation that was enforced before.
+    pub previous: Option<u32>,
+    /// Whether this ended an earlier trial by confirming it.
+    pub confirmed_earlier: bool,
+}
+
+/// Where the kernel's nat table of before our first hand-over is kept, by family.
+fn nat_original(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "nat-original.v4",
+        Family::V6 => "nat-original.v6",
+    }
+}
+
+/// Where the nat table of before the present trial is kept, by family.
+fn nat_previous(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "nat-previous.v4",
+        Family::V6 => "nat-previous.v6",
+    }
+}
+
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+
+/// Puts a policy in force.
+pub fn apply(
+    kernel: &mut Kernel,
+    loaded: &Loaded,
+    compiled: &Compiled,
+    saved: &Saved,
+    how: &How,
+) -> anyhow::Result<Done> {
+    let _lock = kernel.store.lock()?;
+    kernel.refresh()?;
+    let previous = kernel.generation();
+    if previous.is_none() {
+        // What is there belongs to a namespace that is gone and had the same number.
+        kernel.store.clear_contents()?;
+    }
+    let trial = kernel.store.pending()?;
+    let next = previous.map_or(1, |previous| previous + 1);
+    // The policy that a new trial returns to is the last one that was confirmed.
+    let fallback = match trial {
+        Some(trial) if Some(trial.generation) == previous => trial.previous,
+        _ => previous,
+    };
+    for table in &how.nat {
+        table.test()?;
+    }
+    kernel.store.save(next, saved)?;
+    if let Some(seconds) = how.confirm_seconds {
+        kernel.store.set_pending(&Pending {
+            generation: next,
+            previous: fallback,
+            deadline_ms: boot_time_ms() + seconds * 1000,
+        })?;
+    }
+    if how.confirm_seconds.is_some() {
+        // Somebody must watch the clock before there is anything to return from.
+        agent::ensure(&kernel.store)?;
+    }
+    let before = exchange_nat(kernel, &how.nat, how.confirm_seconds.is_some())?;
+    if let Err(error) = kernel.swap(loaded, compiled, next, how.preset_counters) {
+        for table in &before {
+            // The first error is the one to tell.
+            let _ = table.load();
+        }
+        match trial {
+            Some(trial) => kernel.store.set_pending(&trial)?,
+            None => kernel.store.clear_pending()?,
+        }
+        if previous.is_none() {
+            agent::stop(&kernel.store)?;
+            kernel.store.remove_all()?;
+        }
+        return Err(error);
+    }
+    if how.confirm_seconds.is_none() {
+        kernel.store.clear_pending()?;
+    }
+    agent::ensure(&kernel.store)?;
+    kernel.wait_for_answers();
+    let keep: Vec<u32> = [Some(next), fallback, previous]
+        .into_iter()
+        .flatten()
+        .collect();
+    kernel.store.prune(&keep)?;
+    Ok(Done {
+        generation: next,
+        previous,
+        confirmed_earlier: trial.is_some() && how.confirm_seconds.is_none(),
+    })
+}
+
+/// Loads nat tables, all or none, and gives back those that were there.
+fn exchange_nat(
+    kernel: &Kernel,
+    tables: &[NatTable],
+    on_trial: bool,
+) -> anyhow::Result<Vec<NatTable>> {
+    let mut before: Vec<NatTable> = Vec::new();
+    for table in tables {
+        let present = nat::present(table.family)?;
+        let original = nat_original(table.family);
+        if kernel.store.kept(original)?.is_none() {
+            kernel.store.keep(original, present.text.as_bytes())?;
+        }
+        if on_trial {
+            kernel
+                .store
+                .keep(nat_previous(table.family), present.text.as_bytes())?;
+        }
+        if let Err(error) = table.load() {
+            for earlier in &before {
+                let _ = earlier.load();
+            }
+            return Err(error);
+        }
+        before.push(present);
+    }
+    Ok(before)
+}
+
+/// Gives the kernel back nat tables that were kept, and forgets them.
+fn return_nat(kernel: &Kernel, kept_as: fn(Family) -> &'static str) -> anyhow::Result<()> {
+    for family in FAMILIES {
+        if let Some(text) = kernel.store.kept(kept_as(family))? {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            NatTable { family, text }.load()?;
+            kernel.store.forget(kept_as(family))?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the policy that is on trial. `None` when there is no trial.
+pub fn confirm(kernel: &mut Kernel) -> anyhow::Result<Option<u32>> {
+    let _lock = kernel.store.lock()?;
+    kernel.refresh()?;
+    let Some(trial) = kernel.store.pending()? else {
+        return Ok(None);
+    };
+    if kernel.generation() != Some(trial.generation) {
+        // The process that applied it died before the switch: the old policy is in force.
+        kernel.store.clear_pending()?;
+        return Ok(None);
+    }
+    kernel.store.clear_pending()?;
+    for family in FAMILIES {
+        kernel.store.forget(nat_previous(family))?;
+    }
+    kernel.store.prune(&[trial.generation])?;
+    Ok(Some(trial.generation))
+}
+
+/// Ends a trial whose time is over. Tells whether it did; while somebody else is at work, it waits
+/// for the next time.
+pub fn end_trial(kernel: &mut Kernel, now_ms: u64) -> anyhow::Result<bool> {
+    if kernel.store.pending()?.is_none() {
+        return Ok(false);
+    }
+    let Some(_lock) = kernel.store.try_lock()? else {
+        return Ok(false);
+    };
+    kernel.refresh()?;
+    let Some(trial) = kernel.store.pending()?.filter(|trial| trial.is_due(now_ms)) else {
+        return Ok(false);
+    };
+    if kernel.generation() == Some(trial.generation) {
+        return_nat(kernel, nat_previous)?;
+        match trial.previous {
+            Some(previous) => kernel.return_to(previous)?,
+            None => {
+                kernel.unload()?;
+            }
+        }
+    }
+    kernel.store.clear_pending()?;
+    Ok(true)
+}
+
+/// Stops enforcing. Tells whether anything was enforced.
+pub fn unload(kernel: &mut Kernel) -> anyhow::Result<bool> {
+    let _lock = kernel.store.lock()?;
+    let enforced = kernel.unload()?;
+    agent::stop(&kernel.store)?;
+    return_nat(kernel, nat_original)?;
+    kernel.store.remove_all()?;
+    Ok(enforced)
+}
+
+/// The error when a command needs a policy and there is none.
+pub fn nothing_enforced() -> anyhow::Error {
+    failure(Exit::Negative, "no policy is enforced here")
+}

@@ -1,0 +1,195 @@
+//! What can be asked of rule files after reading.
+//!
+//! In: a [`Loaded`]. Out: its policy or the error that there is none, its messages, its nat tables,
+//! the text of each rule.
+
+use super::{Loaded, Parsed};
+use crate::exit::{Exit, failure};
+use crate::explain::Texts;
+use crate::rules::Places;
+use weir_engine::compile::{Compiled, Options, compile};
+use weir_policy::dialect::iptables::ast::StatementKind;
+use weir_policy::dialect::iptables::{self, File};
+use weir_policy::model::{Family, Policy, RuleId, SourceId, Table};
+use weir_policy::syntax::Severity;
+use weir_policy::syntax::diag::{Colour, render};
+
+impl Loaded {
+    /// The policy; without one, the error says how many messages tell why.
+    pub fn policy(&self) -> anyhow::Result<&Policy> {
+        self.check_errors()?;
+        self.policy
+            .as_ref()
+            .ok_or_else(|| failure(Exit::Usage, "there is no policy in these files"))
+    }
+
+    /// Wrong lines as an error, with the exit code for their kind.
+    pub fn check_errors(&self) -> anyhow::Result<()> {
+        let errors = self.diagnostics.iter().filter(|d| d.is_error()).count();
+        let what = match errors {
+            0 => return Ok(()),
+            1 => "1 error".to_owned(),
+            errors => format!("{errors} errors"),
+        };
+        Err(match self.only_unsupported() {
+            true => failure(
+                Exit::Unsupported,
+                format!("{what}: constructs that weir can't honour; nothing is loaded"),
+            ),
+            false => failure(
+                Exit::Usage,
+                format!("{what} in the rules; nothing is loaded"),
+            ),
+        })
+    }
+
+    /// Whether there are errors, and all of them are about constructs that can't be honoured.
+    pub fn only_unsupported(&self) -> bool {
+        let mut errors = self.diagnostics.iter().filter(|d| d.is_error()).peekable();
+        errors.peek().is_some() && errors.all(|d| d.is_unsupported())
+    }
+
+    /// Compiles the policy. An error names the rules that caused it.
+    pub fn compile(&self) -> anyhow::Result<Compiled> {
+        let policy = self.policy()?;
+        compile(policy, &Options::default()).map_err(|error| {
+            let places = Places::of(policy);
+            let rules = error
+                .rules()
+                .iter()
+                .take(8)
+                .filter_map(|id| places.location(*id));
+            let rules: Vec<String> = rules.collect();
+            let message = match rules.is_empty() {
+                true => error.to_string(),
+                false => format!("{error}: {}", rules.join(", ")),
+            };
+            failure(Exit::Unsupported, message)
+        })
+    }
+
+    /// Prints messages from a severity on to standard error.
+    pub fn tell(&self, least: Severity) {
+        let shown: Vec<_> = self
+            .diagnostics
+            .iter()
+            .filter(|d| d.severity >= least)
+            .cloned()
+            .collect();
+        if shown.is_empty() {
+            return;
+        }
+        let colour = match crate::output::stderr_colours() {
+            true => Colour::Terminal,
+            false => Colour::Plain,
+        };
+        eprint!("{}", render(&shown, &self.sources, colour));
+    }
+
+    /// The name of a file.
+    pub fn name(&self, source: SourceId) -> String {
+        self.sources
+            .get(source)
+            .map_or_else(|| "?".to_owned(), |source| source.name().to_owned())
+    }
+
+    /// The names of all files.
+    pub fn names(&self) -> Vec<String> {
+        self.parsed
+            .iter()
+            .map(|(source, _)| self.name(*source))
+            .collect()
+    }
+
+    pub(super) fn rule_files(&self) -> impl Iterator<Item = &File> {
+        self.parsed.iter().filter_map(|(_, parsed)| match parsed {
+            Parsed::Rules(file) => Some(file),
+            Parsed::Sets(_) => None,
+        })
+    }
+
+    /// How many rules there are for the nat table, by family, where there are any.
+    pub fn nat_rules(&self) -> Vec<(Family, usize)> {
+        let mut out: Vec<(Family, usize)> = Vec::new();
+        for file in self.rule_files() {
+            let rules = nat_statements(file)
+                .filter(|kind| matches!(kind, StatementKind::Rule(_)))
+                .count();
+            match out.iter_mut().find(|(family, _)| *family == file.family) {
+                Some((_, sum)) => *sum += rules,
+                None => out.push((file.family, rules)),
+            }
+        }
+        out.retain(|(_, rules)| *rules > 0);
+        out.sort_unstable_by_key(|(family, _)| *family);
+        out
+    }
+
+    /// The nat tables as text, by family, where the files have one.
+    pub fn nat_tables(&self) -> anyhow::Result<Vec<(Family, String)>> {
+        let mut out: Vec<(Family, String)> = Vec::new();
+        for file in self.rule_files() {
+            let only = nat_only(file);
+            if only.statements.is_empty() {
+                continue;
+            }
+            let text = iptables::print(&only);
+            let blocks = only
+                .statements
+                .iter()
+                .filter(|statement| matches!(statement.kind, StatementKind::Table(_)))
+                .count();
+            if blocks > 1 || out.iter().any(|(family, _)| *family == file.family) {
+                // iptables-restore would load one after the other, and the last would be left.
+                let message = "two nat tables of one family can't both go to the kernel";
+                return Err(failure(Exit::Usage, message));
+            }
+            out.push((file.family, text));
+        }
+        Ok(out)
+    }
+}
+
+/// A file without everything that is not in its nat table.
+fn nat_only(file: &File) -> File {
+    let mut inside = false;
+    let mut only = file.clone();
+    only.statements.retain(|statement| {
+        if let StatementKind::Table(table) = statement.kind {
+            inside = table == Table::Nat;
+        }
+        let keep = inside && !matches!(statement.kind, StatementKind::Comment(_));
+        if matches!(statement.kind, StatementKind::Commit) {
+            inside = false;
+        }
+        keep
+    });
+    only
+}
+
+fn nat_statements(file: &File) -> impl Iterator<Item = &StatementKind> {
+    let mut table = None;
+    file.statements
+        .iter()
+        .map(|statement| &statement.kind)
+        .filter(move |kind| {
+            if let StatementKind::Table(now) = kind {
+                table = Some(*now);
+            }
+            table == Some(Table::Nat)
+        })
+}
+
+impl Texts for Loaded {
+    fn text(&self, id: RuleId) -> Option<String> {
+        let origin = self.origin(id)?;
+        let source = self.sources.get(origin.source)?;
+        Some(source.line_text(origin.line).to_owned())
+    }
+}
+
+impl Loaded {
+    fn origin(&self, id: RuleId) -> Option<weir_policy::model::Origin> {
+        self.origins.get(id.0 as usize).copied().flatten()
+    }
+}

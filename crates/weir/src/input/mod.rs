@@ -1,0 +1,189 @@
+//! Rule files to a policy: read, parsed, lowered, compiled.
+//!
+//! In: paths or kept texts, and how to read them. Out: a [`Loaded`] with the syntax trees, the
+//! policy and every message. Messages go to standard error as soon as they are known; the exit code
+//! tells wrong input (2) from constructs that can't be honoured (3).
+
+mod hosts;
+mod loaded;
+mod message;
+mod read;
+mod related;
+
+pub use hosts::{Answers, Hosts};
+pub use message::{Message, messages};
+pub use read::{FileArgs, ReadingArgs, read_files};
+
+use crate::exit::{Exit, failure};
+use crate::state::{Saved, SavedSource};
+use std::path::PathBuf;
+use weir_policy::dialect::{self, Dialect, family_of, ipset, iptables};
+use weir_policy::model::{Origin, Policy, SourceId};
+use weir_policy::syntax::{Diagnostic, Severity, Sources};
+
+/// A text after parsing.
+pub enum Parsed {
+    /// Rules.
+    Rules(iptables::File),
+    /// Sets.
+    Sets(ipset::File),
+}
+
+/// Rule files after reading.
+pub struct Loaded {
+    /// The texts, for showing places.
+    pub sources: Sources,
+    /// The syntax trees, in the order of the files.
+    pub parsed: Vec<(SourceId, Parsed)>,
+    /// All messages, in the order of the files.
+    pub diagnostics: Vec<Diagnostic>,
+    /// What names in the rules meant.
+    pub answers: Answers,
+    policy: Option<Policy>,
+    /// Where each rule was written, by its id.
+    origins: Vec<Option<Origin>>,
+}
+
+/// Parses texts. A text whose language nobody can tell is an error of usage.
+fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> {
+    let wanted = wanted.and_then(Dialect::from_name);
+    let mut loaded = Loaded {
+        sources: Sources::new(),
+        parsed: Vec::with_capacity(texts.len()),
+        diagnostics: Vec::new(),
+        answers: Answers::default(),
+        policy: None,
+        origins: Vec::new(),
+    };
+    for source in texts {
+        let id = loaded
+            .sources
+            .add(source.name.as_str(), source.text.as_str());
+        // One `--dialect` for rules and sets together would never fit both, so a set file is told
+        // by its content whatever was asked for.
+        let told = dialect::detect(&source.text);
+        let dialect = match (told, wanted) {
+            (Some(Dialect::Ipset), _) => Dialect::Ipset,
+            (_, Some(wanted)) => wanted,
+            (Some(told), None) => told,
+            (None, None) if source.text.trim().is_empty() => Dialect::Iptables,
+            (None, None) => {
+                let message = format!(
+                    "{}: not iptables-save, ip6tables-save or ipset save; name it with --dialect",
+                    source.name
+                );
+                return Err(failure(Exit::Usage, message));
+            }
+        };
+        let (parsed, diagnostics) = match dialect {
+            Dialect::Iptables => {
+                let family = family_of(&source.name, &source.text);
+                let (file, diagnostics) = iptables::parse_as(&source.text, id, family);
+                (Parsed::Rules(file), diagnostics)
+            }
+            Dialect::Ipset => {
+                let (file, diagnostics) = ipset::parse(&source.text, id);
+                (Parsed::Sets(file), diagnostics)
+            }
+        };
+        loaded.parsed.push((id, parsed));
+        loaded.diagnostics.extend(diagnostics);
+    }
+    Ok(loaded)
+}
+
+impl Loaded {
+    /// Lowers what was parsed to a policy. Its messages join those of parsing.
+    fn lower(&mut self, hosts: Hosts, allow_unsupported: bool) {
+        let names: Vec<String> = self.names();
+        let inputs: Vec<iptables::Input<'_>> = self
+            .parsed
+            .iter()
+            .zip(&names)
+            .map(|((_, parsed), name)| match parsed {
+                Parsed::Rules(file) => iptables::Input::Rules { name, file },
+                Parsed::Sets(file) => iptables::Input::Sets { name, file },
+            })
+            .collect();
+        let options = iptables::LowerOptions {
+            names: Some(&hosts),
+            allow_unsupported,
+            ..iptables::LowerOptions::default()
+        };
+        let (policy, report) = iptables::lower(&inputs, &options);
+        self.origins = policy.as_ref().map_or_else(Vec::new, origins);
+        self.policy = policy;
+        self.diagnostics.extend(report.diagnostics);
+        self.diagnostics
+            .sort_by_key(|found| (found.span.source, found.span.start));
+        self.answers = hosts.into_answers();
+    }
+}
+
+fn origins(policy: &Policy) -> Vec<Option<Origin>> {
+    let mut out = vec![None; policy.rule_count as usize];
+    for chain in &policy.chains {
+        for rule in &chain.rules {
+            out[rule.id.0 as usize] = Some(rule.origin);
+        }
+        if let Some(end) = chain.policy {
+            out[end.id.0 as usize] = Some(end.origin);
+        }
+    }
+    out
+}
+
+/// Reads, parses and lowers files, and prints their messages. Wrong input is not yet an error.
+pub fn read_and_lower(args: &FileArgs) -> anyhow::Result<Loaded> {
+    let texts = read_files(&args.files)?;
+    let mut loaded = parse(&texts, args.reading.dialect.as_deref())?;
+    loaded.lower(Hosts::asking(), args.reading.allow_unsupported);
+    if let Some(policy) = &loaded.policy {
+        let note = related::note(policy, &loaded.sources);
+        loaded.diagnostics.extend(note);
+    }
+    loaded.tell(Severity::Note);
+    Ok(loaded)
+}
+
+/// Reads, parses and lowers files; wrong input is an error.
+pub fn load_files(paths: &[PathBuf], reading: &ReadingArgs) -> anyhow::Result<Loaded> {
+    load_texts(&read_files(paths)?, reading)
+}
+
+/// Parses and lowers texts; wrong input is an error.
+pub fn load_texts(texts: &[SavedSource], reading: &ReadingArgs) -> anyhow::Result<Loaded> {
+    let loaded = lower_texts(texts, reading)?;
+    loaded.check_errors()?;
+    Ok(loaded)
+}
+
+fn lower_texts(texts: &[SavedSource], reading: &ReadingArgs) -> anyhow::Result<Loaded> {
+    let mut loaded = parse(texts, reading.dialect.as_deref())?;
+    loaded.lower(Hosts::asking(), reading.allow_unsupported);
+    loaded.tell(Severity::Note);
+    Ok(loaded)
+}
+
+/// Reads and parses files without lowering them; wrong lines are an error.
+pub fn read_and_parse(paths: &[PathBuf], reading: &ReadingArgs) -> anyhow::Result<Loaded> {
+    let loaded = parse(&read_files(paths)?, reading.dialect.as_deref())?;
+    loaded.tell(Severity::Warning);
+    loaded.check_errors()?;
+    Ok(loaded)
+}
+
+/// Parses the kept texts of a policy.
+pub fn parse_saved(saved: &Saved) -> anyhow::Result<Loaded> {
+    let loaded = parse(&saved.sources, saved.dialect.as_deref())?;
+    loaded.check_errors()?;
+    Ok(loaded)
+}
+
+/// Parses and lowers the kept texts of a policy as they were when it was applied.
+pub fn load_saved(saved: &Saved) -> anyhow::Result<Loaded> {
+    let mut loaded = parse(&saved.sources, saved.dialect.as_deref())?;
+    loaded.lower(Hosts::known(&saved.names), saved.allow_unsupported);
+    loaded.check_errors()?;
+    Ok(loaded)
+}

@@ -1,0 +1,73 @@
+//! Rule files as bytes: read, named, and told apart.
+//!
+//! In: paths as typed; `-` is standard input. Out: texts with their names. Nothing is parsed here.
+
+use crate::exit::{Exit, OrExit, failure};
+use crate::state::SavedSource;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Options that every command with rule files has.
+#[derive(Clone, Debug, clap::Args)]
+pub struct FileArgs {
+    /// Rule files; together they are one policy. `-` is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub reading: ReadingArgs,
+}
+
+/// How files are read.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ReadingArgs {
+    /// Language of the files; guessed from their content when absent.
+    #[arg(long, value_name = "DIALECT", value_parser = ["iptables", "ipset"])]
+    pub dialect: Option<String>,
+    /// Go on without the rules that can't be honoured, as long as that opens nothing.
+    #[arg(long)]
+    pub allow_unsupported: bool,
+}
+
+/// Reads the files.
+pub fn read_files(paths: &[PathBuf]) -> anyhow::Result<Vec<SavedSource>> {
+    let mut from_stdin = false;
+    let mut sources = Vec::with_capacity(paths.len());
+    for path in paths {
+        if path == Path::new("-") && std::mem::replace(&mut from_stdin, true) {
+            return Err(failure(Exit::Usage, "standard input can be read only once"));
+        }
+        sources.push(read_file(path)?);
+    }
+    Ok(sources)
+}
+
+fn read_file(path: &Path) -> anyhow::Result<SavedSource> {
+    let name = path.display().to_string();
+    let bytes = match name.as_str() {
+        "-" => {
+            let mut bytes = Vec::new();
+            std::io::stdin()
+                .lock()
+                .read_to_end(&mut bytes)
+                .map(|_| bytes)
+        }
+        _ => std::fs::read(path),
+    };
+    let bytes = bytes.or_exit(Exit::Usage, format!("can't read {name}"))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..valid]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
+            + 1;
+        let message = format!("{name}:{line}: not UTF-8 text");
+        failure(Exit::Usage, message)
+    })?;
+    let name = if name == "-" {
+        "<stdin>".to_owned()
+    } else {
+        name
+    };
+    Ok(SavedSource { name, text })
+}

@@ -1,0 +1,168 @@
+//! The plane of one namespace together with what is remembered about it.
+//!
+//! In: a namespace's name. Out: the plane's calls with this program's exit codes, and the store with
+//! the texts. Opening moves this thread into the namespace, so that what it starts (the agent,
+//! iptables-restore) is there too.
+
+use crate::exit::{Exit, failure};
+use crate::input::{self, Loaded};
+use crate::needs;
+use crate::netns;
+use crate::state::{Saved, Store};
+use std::time::{Duration, Instant};
+use weir_engine::compile::Compiled;
+use weir_plane::PlaneError;
+use weir_plane::swap::Policy as KernelPolicy;
+use weir_plane::{ApplyOptions, Plane};
+use weir_policy::model::Counters;
+
+/// How long to wait for the agent.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A namespace with, or ready for, a policy.
+pub struct Kernel {
+    /// The kernel's side.
+    pub plane: Plane,
+    /// Our memory of it.
+    pub store: Store,
+}
+
+/// An error of the plane with the exit code that fits it.
+pub fn plane_error(error: PlaneError) -> anyhow::Error {
+    let exit = match error {
+        PlaneError::Namespace { .. } => Exit::Usage,
+        PlaneError::Nothing | PlaneError::NoPrevious => Exit::Negative,
+        _ => Exit::Kernel,
+    };
+    failure(exit, error.to_string())
+}
+
+impl Kernel {
+    /// Opens the plane of a namespace, `None` for the present one.
+    pub fn open(name: Option<&str>) -> anyhow::Result<Self> {
+        netns::enter(name)?;
+        let plane = Plane::open(None).map_err(plane_error)?;
+        netns::leave_private_mounts()?;
+        Ok(Kernel {
+            plane,
+            store: Store::of(netns::identity()?),
+        })
+    }
+
+    /// Looks again at what is enforced, after waiting for somebody.
+    pub fn refresh(&mut self) -> anyhow::Result<()> {
+        self.plane.refresh().map_err(plane_error)
+    }
+
+    /// The generation that is enforced.
+    pub fn generation(&self) -> Option<u32> {
+        self.plane.number()
+    }
+
+    /// The texts of the policy that is enforced, `None` when nothing is.
+    pub fn active_texts(&self) -> anyhow::Result<Option<Saved>> {
+        let Some(generation) = self.generation() else {
+            return Ok(None);
+        };
+        match self.store.load(generation)? {
+            Some(saved) => Ok(Some(saved)),
+            None => {
+                let folder = self.store.root().display();
+                let message = format!("the texts of policy {generation} are gone from {folder}");
+                Err(failure(Exit::Kernel, message))
+            }
+        }
+    }
+
+    /// Puts a compiled policy in force under a generation.
+    pub fn swap(
+        &mut self,
+        loaded: &Loaded,
+        compiled: &Compiled,
+        generation: u32,
+        preset_counters: bool,
+    ) -> anyhow::Result<()> {
+        let policy = loaded.policy()?;
+        let presets = match preset_counters {
+            true => presets(loaded)?,
+            false => Vec::new(),
+        };
+        let kernel_policy = KernelPolicy {
+            image: &compiled.image,
+            rules: policy.rule_count,
+            history: 0,
+            hooks: needs::needed(policy),
+        };
+        let options = ApplyOptions {
+            number: generation,
+            presets: &presets,
+            flows: 0,
+        };
+        self.plane
+            .apply(&kernel_policy, options)
+            .map_err(plane_error)?;
+        Ok(())
+    }
+
+    /// Waits until the agent answers for the policy that is now in force, or two seconds: without
+    /// answers a reject is a silent drop, which is safe, so the wait may end without them.
+    pub fn wait_for_answers(&self) {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            match self.plane.status() {
+                Ok(status) if !status.answering => std::thread::sleep(Duration::from_millis(2)),
+                _ => return,
+            }
+        }
+    }
+
+    /// Returns to an earlier generation: to its image where the kernel still has it, else by way of
+    /// its texts.
+    pub fn return_to(&mut self, generation: u32) -> anyhow::Result<()> {
+        if self
+            .plane
+            .status()
+            .is_ok_and(|status| status.previous == Some(generation))
+        {
+            self.plane.flip_back().map_err(plane_error)?;
+            return Ok(());
+        }
+        let saved = self.store.load(generation)?.ok_or_else(|| {
+            failure(
+                Exit::Kernel,
+                format!("the texts of policy {generation} are gone"),
+            )
+        })?;
+        let loaded = input::load_saved(&saved)?;
+        let compiled = loaded.compile()?;
+        self.swap(&loaded, &compiled, generation, false)
+    }
+
+    /// Counters of the enforced policy, by rule id.
+    pub fn counters(&self, rules: u32) -> anyhow::Result<Vec<Counters>> {
+        let counters = self.plane.counters(rules).map_err(plane_error)?;
+        Ok(counters
+            .into_iter()
+            .map(|(packets, bytes)| Counters { packets, bytes })
+            .collect())
+    }
+
+    /// Takes everything out of the kernel.
+    pub fn unload(&mut self) -> anyhow::Result<bool> {
+        self.plane.unload().map_err(plane_error)
+    }
+}
+
+/// The counters that the files give their rules, by rule id.
+fn presets(loaded: &Loaded) -> anyhow::Result<Vec<(u64, u64)>> {
+    let policy = loaded.policy()?;
+    let mut out = vec![(0, 0); policy.rule_count as usize];
+    for chain in &policy.chains {
+        let rules = chain.rules.iter().map(|rule| (rule.id, rule.preset));
+        let end = chain.policy.iter().map(|end| (end.id, end.preset));
+        for (id, preset) in rules.chain(end) {
+            out[id.0 as usize] = (preset.packets, preset.bytes);
+        }
+    }
+    Ok(out)
+}

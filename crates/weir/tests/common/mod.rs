@@ -1,0 +1,217 @@
+//! What the transcripts share: the program, a folder that goes away, packets and captures.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use pcap_file::DataLink;
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use std::borrow::Cow;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// What a run of the program gave.
+#[derive(Debug)]
+pub struct Run {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Run {
+    /// Standard output as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    /// Standard output as one JSON value a line.
+    pub fn records(&self) -> Vec<serde_json::Value> {
+        let parse = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        self.out.lines().map(parse).collect()
+    }
+
+    /// The same, after checking the exit code.
+    pub fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        self
+    }
+}
+
+/// A temporary folder.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-cli-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    /// Writes a file and gives its name in the folder.
+    pub fn file(&self, name: &str, text: &str) -> String {
+        fs::write(self.0.join(name), text).unwrap();
+        name.to_owned()
+    }
+
+    /// Runs the program in the folder.
+    pub fn weir(&self, args: &[&str]) -> Run {
+        weir_in(&self.0, args)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The program, ready to start.
+pub fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command
+        .args(args)
+        .current_dir(folder)
+        .env_remove("SSH_CONNECTION")
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs the program.
+pub fn weir_in(folder: &Path, args: &[&str]) -> Run {
+    let output = command(folder, args).output().unwrap();
+    Run {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A frame of a capture: interface number, milliseconds, direction (1 in, 2 out), comment, bytes.
+pub struct Shot {
+    pub interface: u32,
+    pub time_ms: u64,
+    pub way: u32,
+    pub comment: Option<&'static str>,
+    pub bytes: Vec<u8>,
+}
+
+/// Writes a pcapng file with raw IP frames.
+pub fn pcapng(path: &Path, interfaces: &[&str], shots: &[Shot]) {
+    let mut writer = PcapNgWriter::new(File::create(path).unwrap()).unwrap();
+    for name in interfaces {
+        let mut block = InterfaceDescriptionBlock::new(DataLink::RAW, 0);
+        block.options = vec![
+            InterfaceDescriptionOption::IfName(Cow::Owned((*name).to_owned())),
+            InterfaceDescriptionOption::IfTsResol(3),
+        ];
+        writer.write_pcapng_block(block).unwrap();
+    }
+    for shot in shots {
+        let mut options = vec![EnhancedPacketOption::Flags(shot.way)];
+        options.extend(
+            shot.comment
+                .map(|c| EnhancedPacketOption::Comment(Cow::Borrowed(c))),
+        );
+        let block = EnhancedPacketBlock {
+            interface_id: shot.interface,
+            // The library writes nanoseconds as they are; the interfaces count milliseconds.
+            timestamp: Duration::from_nanos(shot.time_ms),
+            original_len: shot.bytes.len() as u32,
+            data: Cow::Borrowed(&shot.bytes),
+            options,
+        };
+        writer.write_pcapng_block(block).unwrap();
+    }
+}
+
+fn ipv4(proto: u8, src: [u8; 4], dst: [u8; 4], payload: &[u8]) -> Vec<u8> {
+    let length = (20 + payload.len()) as u16;
+    let mut out = vec![0x45, 0];
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(&[0, 1, 0x40, 0, 64, proto, 0, 0]);
+    out.extend_from_slice(&src);
+    out.extend_from_slice(&dst);
+    let mut sum: u32 = out
+        .chunks(2)
+        .map(|p| u32::from(u16::from_be_bytes([p[0], p[1]])))
+        .sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    let checksum = !(sum as u16);
+    out[10..12].copy_from_slice(&checksum.to_be_bytes());
+    out.extend_from_slice(payload);
+    out
+}
+
+/// A TCP segment. `at` is (sequence, acknowledgement).
+pub fn tcp(src: ([u8; 4], u16), dst: ([u8; 4], u16), flags: u8, at: (u32, u32)) -> Vec<u8> {
+    let mut segment = Vec::new();
+    segment.extend_from_slice(&src.1.to_be_bytes());
+    segment.extend_from_slice(&dst.1.to_be_bytes());
+    segment.extend_from_slice(&at.0.to_be_bytes());
+    segment.extend_from_slice(&at.1.to_be_bytes());
+    segment.extend_from_slice(&[0x50, flags, 0xfa, 0xf0, 0, 0, 0, 0]);
+    ipv4(6, src.0, dst.0, &segment)
+}
+
+/// A UDP datagram with 4 bytes of data.
+pub fn udp(src: ([u8; 4], u16), dst: ([u8; 4], u16)) -> Vec<u8> {
+    let mut datagram = Vec::new();
+    datagram.extend_from_slice(&src.1.to_be_bytes());
+    datagram.extend_from_slice(&dst.1.to_be_bytes());
+    datagram.extend_from_slice(&[0, 12, 0, 0, 1, 2, 3, 4]);
+    ipv4(17, src.0, dst.0, &datagram)
+}
+
+/// An ICMP message with identifier 7.
+pub fn icmp(src: [u8; 4], dst: [u8; 4], kind: u8, code: u8, rest: &[u8]) -> Vec<u8> {
+    let mut message = vec![kind, code, 0, 0, 0, 7, 0, 1];
+    message.extend_from_slice(rest);
+    ipv4(1, src, dst, &message)
+}
+
+/// A network namespace that goes away with the test.
+pub struct Namespace(pub String);
+
+impl Namespace {
+    pub fn new(label: &str) -> Self {
+        let name = format!("cli-{label}-{}", std::process::id());
+        let made = Command::new("ip")
+            .args(["netns", "add", &name])
+            .status()
+            .unwrap();
+        assert!(made.success(), "ip netns add {name}");
+        Namespace(name)
+    }
+
+    /// Runs a command inside; its exit status and output.
+    pub fn run(&self, words: &[&str]) -> Run {
+        let output = Command::new("ip")
+            .args(["netns", "exec", &self.0])
+            .args(words)
+            .output()
+            .unwrap();
+        Run {
+            code: output.status.code(),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let folder = std::env::temp_dir();
+        let _ = weir_in(&folder, &["unload", "--netns", &self.0]);
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
