@@ -254,12 +254,11 @@ enum weir_policy_bits {
 	WEIR_AT_INPUT = 1 << 0,
 	WEIR_AT_FORWARD = 1 << 1,
 	WEIR_AT_OUTPUT = 1 << 2,
-	WEIR_AT_PREROUTING = 1 << 3,	/* weir_early */
-	WEIR_AT_OUTPUT_EARLY = 1 << 4,
-	WEIR_AT_POSTROUTING = 1 << 5,
+	WEIR_AT_PREROUTING = 1 << 3,
+	WEIR_AT_POSTROUTING = 1 << 4,
 	WEIR_POLICY_DEFRAGMENT = 1 << 16,	/* IPv6: one bit higher */
 	WEIR_POLICY_HANDOFF = 1 << 18,	/* rules change what later hooks or the wire must see */
-	WEIR_POLICY_EARLY_STATE = 1 << 19,	/* hooks of weir_early ask about flows */
+	WEIR_POLICY_EARLY_STATE = 1 << 19,	/* PREROUTING or POSTROUTING ask about flows */
 	WEIR_POLICY_TRACK = 1 << 20,	/* some rule asks about flows */
 	WEIR_POLICY_EGRESS = 1 << 21,	/* tcx programs are needed */
 };

@@ -32,30 +32,32 @@ static __always_inline int edit_tos(struct __sk_buff *skb, __u32 at, const struc
 	return bpf_skb_store_bytes(skb, at, &changed, 2, 0);
 }
 
-/* Offset of the MSS option's value behind the fixed header, or 0. */
-static __noinline __u32 find_mss(const __u8 options[TCP_OPTIONS_MAX], __u32 length)
+struct mss_walk {
+	__u8 options[64];
+	__u32 at;
+	__u32 length;
+	__u32 found;		/* offset of the value behind the fixed header, or 0 */
+};
+
+/* One option; 1 ends the walk. A callback, so that the verifier follows it once. */
+static long find_mss(__u32 step, struct mss_walk *w)
 {
-	__u32 at = 0;
+	__u32 at = w->at & 63;
+	__u8 kind = w->options[at], size = w->options[(at + 1) & 63];
 
-	for (int i = 0; i < TCP_OPTIONS_MAX; i++) {
-		__u8 kind, size;
-
-		if (at + 4 > length || at + 4 > TCP_OPTIONS_MAX)
-			return 0;
-		kind = options[at];
-		if (kind == 0)
-			return 0;
-		if (kind == 1) {
-			at++;
-			continue;
-		}
-		size = options[at + 1];
-		if (size < 2)
-			return 0;
-		if (kind == 2 && size == 4)
-			return at + 2;
-		at += size;
+	if (at + 4 > w->length || kind == 0)
+		return 1;
+	if (kind == 1) {
+		w->at = at + 1;
+		return 0;
 	}
+	if (size < 2)
+		return 1;
+	if (kind == 2 && size == 4) {
+		w->found = at + 2;
+		return 1;
+	}
+	w->at = at + size;
 	return 0;
 }
 
@@ -64,7 +66,8 @@ static __always_inline int edit_mss(struct __sk_buff *skb, __u32 at, __u32 mtu,
 				    const struct weir_handoff *h)
 {
 	__u32 wanted = h->mss, length, place, headers = h->family == 4 ? 40 : 60;
-	__u8 options[TCP_OPTIONS_MAX] = {}, fixed[20];
+	struct mss_walk walk = {};
+	__u8 fixed[20];
 	__u16 old, new;
 
 	if (!wanted) {
@@ -81,9 +84,11 @@ static __always_inline int edit_mss(struct __sk_buff *skb, __u32 at, __u32 mtu,
 		return 0;
 	length -= 20;
 	if (length > TCP_OPTIONS_MAX || length < 4 ||
-	    bpf_skb_load_bytes(skb, at + 20, options, length))
+	    bpf_skb_load_bytes(skb, at + 20, walk.options, length))
 		return 0;
-	place = find_mss(options, length);
+	walk.length = length;
+	bpf_loop(TCP_OPTIONS_MAX, find_mss, &walk, 0);
+	place = walk.found;
 	if (!place || place > TCP_OPTIONS_MAX - 2)
 		return 0;
 	at += 20 + place;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The programs on netfilter hooks. weir_judge: INPUT, FORWARD, OUTPUT at priority 0 (mangle, then
- * filter, then the flow is confirmed). weir_early: PREROUTING and OUTPUT at -300 (raw, mangle),
- * POSTROUTING at 0 (mangle).
+ * The program on netfilter hooks: PREROUTING at priority -300 (raw, mangle), the others at 0
+ * (OUTPUT: raw, mangle, filter; INPUT, FORWARD: mangle, filter; POSTROUTING: mangle). Where a packet
+ * leaves the filter, its flow is confirmed. One program, because the kernel verifies each anew.
  *
  * Netfilter programs run with preemption on when a process sends, so nothing is kept in per-CPU
  * memory between two instructions: all state of a packet is on the stack.
@@ -65,7 +65,7 @@ static __always_inline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
 }
 
 /* Whether no hook of ours has seen the packet before: what handoff has is of another packet. */
-static __always_inline bool is_first(const struct weir_packet *p, bool early, __u32 bits)
+static __always_inline bool is_first(const struct weir_packet *p, __u32 bits)
 {
 	if (p->family == 6)
 		bits >>= 8;
@@ -73,8 +73,6 @@ static __always_inline bool is_first(const struct weir_packet *p, bool early, __
 	case WEIR_HOOK_INPUT:
 	case WEIR_HOOK_FORWARD:
 		return !(bits & WEIR_AT_PREROUTING);
-	case WEIR_HOOK_OUTPUT:
-		return early || !(bits & WEIR_AT_OUTPUT_EARLY);
 	case WEIR_HOOK_POSTROUTING:
 		return false;
 	}
@@ -139,7 +137,7 @@ static __always_inline void track_error(struct walk *w, struct weir_packet *abou
 
 /* Connection tracking looks at the packet, once on its way. */
 static __always_inline void track(struct bpf_nf_ctx___local *ctx, struct walk *w,
-				  struct weir_control *c, const struct brought *b, bool early,
+				  struct weir_control *c, const struct brought *b, bool last,
 				  __u32 bits)
 {
 	w->packet.state = WEIR_STATE_INVALID;
@@ -155,7 +153,7 @@ static __always_inline void track(struct bpf_nf_ctx___local *ctx, struct walk *w
 		w->packet.state = WEIR_STATE_UNTRACKED;
 		return;
 	}
-	if (!(bits & (early ? WEIR_POLICY_EARLY_STATE : WEIR_POLICY_TRACK)))
+	if (!(bits & (last ? WEIR_POLICY_TRACK : WEIR_POLICY_EARLY_STATE)))
 		return;
 	if (w->handoff.state) {
 		flow_peek(&w->packet, w->now_ms, &w->flow);
@@ -221,13 +219,13 @@ static __always_inline void testing_parse(struct weir_control *c, struct walk *w
 	testing_result(c, w, 0);
 }
 
-static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, bool early,
-				      struct weir_control *c, struct brought *b)
+static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct weir_control *c,
+				      struct brought *b)
 {
 	struct walk *w = (struct walk *)b->scratch->walk;
 	int verdict = WEIR_VERDICT_ACCEPT, broken;
 	const __u8 *image;
-	bool first, carries;
+	bool first, carries, last;
 	__u32 bits;
 
 	__builtin_memset(w, 0, sizeof(*w));
@@ -249,30 +247,32 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, bool early
 	}
 	w->now_ms = weir_now(c);
 	carries = bits & (WEIR_POLICY_HANDOFF | WEIR_POLICY_EARLY_STATE);
-	first = is_first(&w->packet, early, bits);
+	first = is_first(&w->packet, bits);
 	if (carries && !first)
 		take_handoff(w, b);
 	w->packet.state = WEIR_STATE_INVALID;
-	if (early && w->packet.hook != WEIR_HOOK_POSTROUTING)
+	/* The hooks at which the filter table ends a packet's way through us, but for POSTROUTING. */
+	last = w->packet.hook >= WEIR_HOOK_INPUT && w->packet.hook <= WEIR_HOOK_OUTPUT;
+	if (w->packet.hook == WEIR_HOOK_PREROUTING || w->packet.hook == WEIR_HOOK_OUTPUT)
 		verdict = walk_table(image, WEIR_TABLE_RAW, w);
 	if (verdict == WEIR_VERDICT_ACCEPT) {
-		track(ctx, w, c, b, early, bits);
-		if (early || w->packet.hook != WEIR_HOOK_OUTPUT)
-			verdict = walk_table(image, WEIR_TABLE_MANGLE, w);
+		track(ctx, w, c, b, last, bits);
+		verdict = walk_table(image, WEIR_TABLE_MANGLE, w);
 	}
-	if (verdict == WEIR_VERDICT_ACCEPT && !early)
+	if (verdict == WEIR_VERDICT_ACCEPT && last)
 		verdict = walk_table(image, WEIR_TABLE_FILTER, w);
 	testing_result(c, w, verdict);
 	if (verdict != WEIR_VERDICT_ACCEPT)
 		return refuse(c, w, verdict);
-	if (!early && bits & WEIR_POLICY_TRACK)
+	if (last && bits & WEIR_POLICY_TRACK)
 		flow_confirm(&w->packet, &w->flow, w->now_ms);
 	if (carries && w->packet.hook != WEIR_HOOK_INPUT)
 		give_handoff(ctx, w, b, first);
 	return NF_ACCEPT;
 }
 
-static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool early)
+SEC("netfilter")
+int weir_judge(struct bpf_nf_ctx___local *ctx)
 {
 	struct brought b = { .scratch = weir_scratch_take() };
 	struct weir_control *c = weir_get_control();
@@ -283,21 +283,9 @@ static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool early)
 		weir_reason(WEIR_REASON_SCRATCH);
 		return NF_DROP;
 	}
-	verdict = judge_seen(ctx, early, c, &b);
+	verdict = judge_seen(ctx, c, &b);
 	weir_scratch_give(b.scratch);
 	return verdict;
-}
-
-SEC("netfilter")
-int weir_judge(struct bpf_nf_ctx___local *ctx)
-{
-	return judge(ctx, false);
-}
-
-SEC("netfilter")
-int weir_early(struct bpf_nf_ctx___local *ctx)
-{
-	return judge(ctx, true);
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

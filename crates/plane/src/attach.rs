@@ -35,11 +35,7 @@ fn attach_place(
     place: Place,
     defragment: bool,
 ) -> Result<std::os::fd::OwnedFd> {
-    let program = instance.program(if place.early {
-        "weir_early"
-    } else {
-        "weir_judge"
-    });
+    let program = instance.program("weir_judge");
     let family = if place.family == Family::V4 { 2 } else { 10 };
     let hook = u32::from(hook_number(place.hook));
     bpf::attach_netfilter(program, family, hook, place.priority(number), defragment).map_err(
@@ -96,19 +92,30 @@ fn interfaces() -> Vec<u32> {
 /// of interfaces that are gone. The agent does it again when interfaces come and go.
 pub fn attach_egress(instance: &Instance, path: &Path, bits: u32) -> Result<()> {
     let present = pin::links(path);
-    let wanted: Vec<u32> = if bits & hooks::EGRESS != 0 { interfaces() } else { Vec::new() };
+    let wanted: Vec<u32> = if bits & hooks::EGRESS != 0 {
+        interfaces()
+    } else {
+        Vec::new()
+    };
     let names: Vec<String> = wanted.iter().map(|index| egress_name(*index)).collect();
     for (index, name) in wanted.iter().zip(&names) {
         if present.contains(name) {
             continue;
         }
-        let link = bpf::attach_tcx(instance.program("weir_egress"), *index, true).map_err(
-            |source| PlaneError::Attach { hook: format!("the way out of interface {index}"), source },
-        )?;
+        let link =
+            bpf::attach_tcx(instance.program("weir_egress"), *index, true).map_err(|source| {
+                PlaneError::Attach {
+                    hook: format!("the way out of interface {index}"),
+                    source,
+                }
+            })?;
         let path = path.join(name);
         bpf::pin(link.as_fd(), &path).map_err(file("pinning", &path))?;
     }
-    for name in present.iter().filter(|n| n.starts_with(EGRESS_LINK) && !names.contains(n)) {
+    for name in present
+        .iter()
+        .filter(|n| n.starts_with(EGRESS_LINK) && !names.contains(n))
+    {
         let path = path.join(name);
         fs::remove_file(&path).map_err(file("removing", &path))?;
     }

@@ -40,7 +40,7 @@ pub fn is_mapped(name: &str) -> bool {
 }
 
 /// Names of the programs, as in the `.bpf.c` files.
-pub const PROGRAMS: [&str; 3] = ["weir_judge", "weir_early", "weir_egress"];
+pub const PROGRAMS: [&str; 2] = ["weir_judge", "weir_egress"];
 
 /// How large the maps are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,9 +207,6 @@ fn resize(object: &mut libbpf_rs::OpenObject, name: &str, bytes: u32) -> Result<
 static LOG: Mutex<String> = Mutex::new(String::new());
 
 fn remember(_level: PrintLevel, line: String) {
-    if std::env::var_os("WEIR_VERIFIER").is_some() {
-        eprint!("{line}");
-    }
     if let Ok(mut log) = LOG.lock() {
         let keep = log.len().saturating_sub(16_000);
         if let Some((at, _)) = log.char_indices().find(|(at, _)| *at >= keep) {
@@ -264,12 +261,17 @@ pub fn load(capacity: Capacity, testing: bool, old: Option<&Instance>) -> Result
         hash_seed: old.map_or_else(random_seed, |old| old.settings.hash_seed),
     };
     LOG.lock().map(|mut l| l.clear()).ok();
-    libbpf_rs::set_print(Some((if std::env::var_os("WEIR_VERIFIER").is_some() { PrintLevel::Debug } else { PrintLevel::Info }, remember)));
+    libbpf_rs::set_print(Some((PrintLevel::Info, remember)));
     let lasting = |name: &str| {
-        old.filter(|_| LASTING.contains(&name)).map(|old| old.map(name).fd.as_fd())
+        old.filter(|_| LASTING.contains(&name))
+            .map(|old| old.map(name).fd.as_fd())
     };
     let netfilter = load_object(NETFILTER, &settings, Some((capacity, layout)), lasting)?;
-    let mut instance = Instance { maps: maps_of(&netfilter)?, programs: Vec::new(), settings };
+    let mut instance = Instance {
+        maps: maps_of(&netfilter)?,
+        programs: Vec::new(),
+        settings,
+    };
     let tcx = load_object(TCX, &settings, None, |name| {
         let known = MAPS.contains(&name);
         known.then(|| instance.map(name).fd.as_fd())
@@ -294,12 +296,18 @@ fn load_object<'a>(
     maps: impl Fn(&str) -> Option<BorrowedFd<'a>>,
 ) -> Result<Object> {
     let failed = |e: libbpf_rs::Error| load_error(&e.to_string());
-    let mut open = ObjectBuilder::default().open_memory(bytes).map_err(failed)?;
+    let mut open = ObjectBuilder::default()
+        .open_memory(bytes)
+        .map_err(failed)?;
     if let Some((capacity, layout)) = capacity {
         resize(&mut open, "images", capacity.image + abi::SLACK)?;
         resize(&mut open, "histories", capacity.history + abi::SLACK)?;
         resize(&mut open, "flows", layout.bytes() as u32)?;
-        resize(&mut open, "counters", (capacity.rules << settings.shard_shift) * 16)?;
+        resize(
+            &mut open,
+            "counters",
+            (capacity.rules << settings.shard_shift) * 16,
+        )?;
     }
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
@@ -309,16 +317,12 @@ fn load_object<'a>(
             map.reuse_fd(fd).map_err(failed)?;
         }
     }
-    if std::env::var_os("WEIR_VERIFIER").is_some() {
-        for mut program in open.progs_mut() {
-            program.set_log_level(4);
-        }
-    }
     open.load().map_err(failed)
 }
 
 fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
-    fd.try_clone_to_owned().map_err(system("duplicating a descriptor"))
+    fd.try_clone_to_owned()
+        .map_err(system("duplicating a descriptor"))
 }
 
 /// Our own descriptors of the maps.

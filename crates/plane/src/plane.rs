@@ -122,7 +122,10 @@ impl Plane {
             (number, _) => number,
         };
         let fits = current.as_ref().is_some_and(|c| {
-            let room = c.instance.capacity().holds(policy.image.len(), policy.rules, policy.history);
+            let room =
+                c.instance
+                    .capacity()
+                    .holds(policy.image.len(), policy.rules, policy.history);
             room && !attach::conflicts(&c.path, policy.hooks)
         });
         let work = || match current {

@@ -28,7 +28,10 @@ fn editing(edits: u32, mss: u32, tos: u32) -> Vec<u8> {
 fn received(pair: &Pair, work: impl FnOnce()) -> Vec<Event> {
     let mut plane = Plane::open(Some(&pair.neighbour)).expect("it can be opened");
     plane
-        .apply(&policy(&image(All::LogAccept), input()), ApplyOptions::default())
+        .apply(
+            &policy(&image(All::LogAccept), input()),
+            ApplyOptions::default(),
+        )
         .expect("it can be applied");
     let mut reader = plane.events().expect("there are events");
     reader.discard();
@@ -52,19 +55,28 @@ fn header_is_right(event: &Event) -> bool {
 
 #[test]
 fn tos_and_traffic_class_are_set_on_the_wire() {
-    let Some(()) = weir_plane::kernel_or_skip("tos_and_traffic_class") else { return };
+    let Some(()) = weir_plane::kernel_or_skip("tos_and_traffic_class") else {
+        return;
+    };
     let pair = Pair::new();
     let mut plane = Plane::open(Some(&pair.host)).expect("it can be opened");
     let bits = at(Hook::Output) | hooks::HANDOFF | hooks::EGRESS;
     plane
-        .apply(&policy(&editing(TOS, 0, 0xb8), bits), ApplyOptions::default())
+        .apply(
+            &policy(&editing(TOS, 0, 0xb8), bits),
+            ApplyOptions::default(),
+        )
         .expect("it can be applied");
     let links = plane.status().expect("it is in force").links;
     assert_eq!(links.len(), 4, "two hooks, two interfaces: {links:?}");
     let seen = received(&pair, || {
         pair.in_host(|| {
             for to in ["10.9.0.2:9", "[fd09::2]:9"] {
-                let any = if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
+                let any = if to.starts_with('[') {
+                    "[::]:0"
+                } else {
+                    "0.0.0.0:0"
+                };
                 let socket = UdpSocket::bind(any).expect("a port is free");
                 socket.send_to(b"colour me", to).expect("it can be sent");
             }
@@ -80,20 +92,28 @@ fn tos_and_traffic_class_are_set_on_the_wire() {
     }
     // Another policy needs no tcx programs: they go.
     plane
-        .apply(&policy(&image(All::Accept), at(Hook::Output)), ApplyOptions::default())
+        .apply(
+            &policy(&image(All::Accept), at(Hook::Output)),
+            ApplyOptions::default(),
+        )
         .expect("it can be applied");
     assert_eq!(plane.status().expect("it is in force").links.len(), 2);
 }
 
 #[test]
 fn the_segment_size_of_a_syn_is_lowered() {
-    let Some(()) = weir_plane::kernel_or_skip("the_segment_size_of_a_syn") else { return };
+    let Some(()) = weir_plane::kernel_or_skip("the_segment_size_of_a_syn") else {
+        return;
+    };
     let pair = Pair::new();
     let mut plane = Plane::open(Some(&pair.host)).expect("it can be opened");
     let bits = at(Hook::Output) | hooks::HANDOFF | hooks::EGRESS;
     for (mss, wanted) in [(1200, 1200), (9000, 1460), (0, 1460)] {
         plane
-            .apply(&policy(&editing(MSS, mss, 0), bits), ApplyOptions::default())
+            .apply(
+                &policy(&editing(MSS, mss, 0), bits),
+                ApplyOptions::default(),
+            )
             .expect("it can be applied");
         let listener = pair.in_neighbour(|| TcpListener::bind("10.9.0.2:8000").expect("free"));
         let seen = received(&pair, || {

@@ -26,7 +26,11 @@ fn child() {
     let image = image(All::Drop);
     loop {
         let mut plane = Plane::open(Some(&namespace)).expect("it can be opened");
-        let defragment = if fastrand::u8(0..4) == 0 { hooks::DEFRAGMENT_V4 } else { 0 };
+        let defragment = if fastrand::u8(0..4) == 0 {
+            hooks::DEFRAGMENT_V4
+        } else {
+            0
+        };
         plane
             .apply(
                 &policy(&image, input() | defragment),

@@ -134,7 +134,7 @@ pub fn input() -> u32 {
 /// A hook of both families.
 pub fn at(hook: weir_policy::model::Hook) -> u32 {
     use weir_policy::model::Family;
-    hooks::bit(Family::V4, hook, false) | hooks::bit(Family::V6, hook, false)
+    hooks::bit(Family::V4, hook) | hooks::bit(Family::V6, hook)
 }
 
 pub fn policy(image: &[u8], hooks: u32) -> Policy<'_> {
