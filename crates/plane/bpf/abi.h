@@ -174,7 +174,8 @@ struct weir_control {
 	__u64 event_count;
 	__u64 reasons[__WEIR_REASON_MAX];
 	__u64 flow_statistics[16];	/* see flow.h */
-	__u8 pad_end[48];
+	__u64 told_ms;		/* the packet clock, when weir_clock ran */
+	__u8 pad_end[40];
 	struct weir_test test;
 	struct weir_settings loaded;	/* what the programs were loaded with */
 };
@@ -242,6 +243,16 @@ struct weir_scratch {
 	__u8 copy[WEIR_SCRATCH_COPY];
 	struct weir_packet about;	/* in an ICMP error */
 	__u8 walk[WEIR_SCRATCH_WALK];	/* struct walk */
+};
+
+/*
+ * A remembered class of an interface name. `value` is number of the policy << 16 | class; the name
+ * is kept mixed with it, so that halves of two entries written at once belong to no name.
+ */
+#define WEIR_INTERFACE_CACHE 64
+struct weir_interface {
+	__u64 value;
+	__u64 name[2];
 };
 
 /* Kinds of reject: 0 TCP RST, 0x100 | code ICMP type 3, 0x200 | code ICMPv6 type 1. */

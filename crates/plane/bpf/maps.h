@@ -53,6 +53,14 @@ struct {
 	__type(value, struct weir_scratch);
 } scratch SEC(".maps");
 
+/* Classes of interface names: see classes.h. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WEIR_INTERFACE_CACHE);
+	__type(key, __u32);
+	__type(value, struct weir_interface);
+} interfaces SEC(".maps");
+
 /* Log records, for `weir log`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

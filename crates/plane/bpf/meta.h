@@ -47,7 +47,18 @@ static __noinline int meta_copy(struct sk_buff___local *skb, struct weir_scratch
 #define TCP_TIME_WAIT 6
 #define TCP_NEW_SYN_RECV 12
 
-/* The 16 bytes of an interface's name, zero-padded; zeros for no interface. */
+/* The bytes of a little-endian word before its first zero byte. */
+static __always_inline __u64 before_zero(__u64 word)
+{
+	__u64 zeros = (word - 0x0101010101010101ULL) & ~word & 0x8080808080808080ULL;
+
+	return zeros ? word & (((zeros & -zeros) >> 7) - 1) : word;
+}
+
+/*
+ * The 16 bytes of an interface's name, zero-padded; zeros for no interface. After a renaming the
+ * kernel has old text behind the name.
+ */
 static __always_inline void meta_name(const struct weir_seen *seen, bool out, __u64 name[2])
 {
 	__u64 address = out ? seen->out : seen->in;
@@ -68,9 +79,8 @@ static __always_inline void meta_name(const struct weir_seen *seen, bool out, __
 	if (address) {
 		const __u64 *from = (const __u64 *)&DEVICE_AT(address)->name[0];
 
-		name[0] = from[0];
-		name[1] = from[1];
-		/* The kernel ends names with one zero byte; behind it there may be old text. */
+		name[0] = before_zero(from[0]);
+		name[1] = name[0] >> 56 ? before_zero(from[1]) : 0;
 	}
 }
 

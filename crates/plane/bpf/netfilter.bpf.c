@@ -12,7 +12,8 @@
 #include "meta.h"
 #include "parse.h"
 #include "report.h"
-#include "stub.h"
+#include "walk.h"
+#include "classes.h"
 
 static __always_inline int parse_at(struct weir_packet *p, const struct weir_bytes *bytes, __u8 pf)
 {
@@ -204,7 +205,7 @@ static __always_inline int refuse(struct weir_control *c, struct walk *w, int ve
 
 static __always_inline int walk_table(const __u8 *image, __u8 table, struct walk *w)
 {
-	__u32 root = image_root(image, w->packet.family, w->packet.hook, table);
+	__u32 root = image_root(image, &w->packet, table);
 
 	return root ? weir_walk(image, root, w) : WEIR_VERDICT_ACCEPT;
 }
@@ -246,6 +247,7 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 		return NF_DROP;
 	}
 	w->now_ms = weir_now(c);
+	classes(image, &w->seen, w->slot, c->slot_generation[w->slot & 1], &w->packet);
 	carries = bits & (WEIR_POLICY_HANDOFF | WEIR_POLICY_EARLY_STATE);
 	first = is_first(&w->packet, bits);
 	if (carries && !first)
@@ -286,6 +288,17 @@ int weir_judge(struct bpf_nf_ctx___local *ctx)
 	verdict = judge_seen(ctx, c, &b);
 	weir_scratch_give(b.scratch);
 	return verdict;
+}
+
+/* Tells user space the packet clock. */
+SEC("syscall")
+int weir_clock(void *ctx)
+{
+	struct weir_control *c = weir_get_control();
+
+	if (c)
+		c->told_ms = weir_now(c);
+	return 0;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -22,7 +22,7 @@ static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bp
 static TCX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tcx.bpf.o"));
 
 /// Names of the maps, as in `maps.h`; each is pinned under its name.
-pub const MAPS: [&str; 10] = [
+pub const MAPS: [&str; 11] = [
     "images",
     "counters",
     "histories",
@@ -33,14 +33,18 @@ pub const MAPS: [&str; 10] = [
     "rejects",
     "handoff",
     "scratch",
+    "interfaces",
 ];
 /// Whether user space maps the memory of a map.
 pub fn is_mapped(name: &str) -> bool {
-    !matches!(name, "events" | "rejects" | "handoff" | "scratch")
+    !matches!(
+        name,
+        "events" | "rejects" | "handoff" | "scratch" | "interfaces"
+    )
 }
 
 /// Names of the programs, as in the `.bpf.c` files.
-pub const PROGRAMS: [&str; 2] = ["weir_judge", "weir_egress"];
+pub const PROGRAMS: [&str; 3] = ["weir_judge", "weir_egress", "weir_clock"];
 
 /// How large the maps are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

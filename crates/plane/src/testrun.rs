@@ -55,9 +55,15 @@ impl TestRun {
 
     /// Put a policy in force: counters and histories start at zero.
     pub fn install(&self, policy: &Policy<'_>) -> Result<()> {
-        swap::write_spare(&self.instance, policy, 1)?;
+        let number = swap::generation(&self.instance, swap::active(&self.instance)) + 1;
+        swap::write_spare(&self.instance, policy, number)?;
         swap::flip(&self.instance);
         Ok(())
+    }
+
+    /// Put the addresses of a host in force.
+    pub fn set_locals(&self, locals: &weir_policy::eval::Locals) {
+        crate::locals::write(&self.instance, locals);
     }
 
     /// Let the packet clock stand at `milliseconds` (0: the kernel's clock).

@@ -5,34 +5,17 @@ mod common;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use common::{All, Pair, at, image, input, policy};
+use common::{All, Pair, apply, made, made_at};
 use weir_engine::packet::checksum;
 use weir_engine::packet::parse::tcp_options;
+use weir_plane::Plane;
 use weir_plane::events::Event;
-use weir_plane::{ApplyOptions, Plane, hooks};
-use weir_policy::model::Hook;
-
-const TOS: u32 = 2;
-const MSS: u32 = 4;
-
-/// A policy that accepts everything and has it edited on the way out.
-fn editing(edits: u32, mss: u32, tos: u32) -> Vec<u8> {
-    let mut bytes = image(All::Accept);
-    for (word, value) in [(3, edits), (6, mss), (7, tos), (8, 0xff)] {
-        bytes[word * 4..word * 4 + 4].copy_from_slice(&value.to_ne_bytes());
-    }
-    bytes
-}
+use weir_policy::model::{Hook, MssOp, Op};
 
 /// What the neighbour receives while `work` goes on.
 fn received(pair: &Pair, work: impl FnOnce()) -> Vec<Event> {
     let mut plane = Plane::open(Some(&pair.neighbour)).expect("it can be opened");
-    plane
-        .apply(
-            &policy(&image(All::LogAccept), input()),
-            ApplyOptions::default(),
-        )
-        .expect("it can be applied");
+    apply(&mut plane, &made(All::LogAccept));
     let mut reader = plane.events().expect("there are events");
     reader.discard();
     work();
@@ -60,13 +43,10 @@ fn tos_and_traffic_class_are_set_on_the_wire() {
     };
     let pair = Pair::new();
     let mut plane = Plane::open(Some(&pair.host)).expect("it can be opened");
-    let bits = at(Hook::Output) | hooks::HANDOFF | hooks::EGRESS;
-    plane
-        .apply(
-            &policy(&editing(TOS, 0, 0xb8), bits),
-            ApplyOptions::default(),
-        )
-        .expect("it can be applied");
+    apply(
+        &mut plane,
+        &made_at(All::Do(Op::SetDscp(0x2e)), Hook::Output),
+    );
     let links = plane.status().expect("it is in force").links;
     assert_eq!(links.len(), 4, "two hooks, two interfaces: {links:?}");
     let seen = received(&pair, || {
@@ -91,12 +71,7 @@ fn tos_and_traffic_class_are_set_on_the_wire() {
         assert!(header_is_right(event), "IPv{family}: {:02x?}", event.bytes);
     }
     // Another policy needs no tcx programs: they go.
-    plane
-        .apply(
-            &policy(&image(All::Accept), at(Hook::Output)),
-            ApplyOptions::default(),
-        )
-        .expect("it can be applied");
+    apply(&mut plane, &made_at(All::Accept, Hook::Output));
     assert_eq!(plane.status().expect("it is in force").links.len(), 2);
 }
 
@@ -107,14 +82,12 @@ fn the_segment_size_of_a_syn_is_lowered() {
     };
     let pair = Pair::new();
     let mut plane = Plane::open(Some(&pair.host)).expect("it can be opened");
-    let bits = at(Hook::Output) | hooks::HANDOFF | hooks::EGRESS;
-    for (mss, wanted) in [(1200, 1200), (9000, 1460), (0, 1460)] {
-        plane
-            .apply(
-                &policy(&editing(MSS, mss, 0), bits),
-                ApplyOptions::default(),
-            )
-            .expect("it can be applied");
+    for (mss, wanted) in [
+        (MssOp::Set(1200), 1200),
+        (MssOp::Set(9000), 1460),
+        (MssOp::ClampToPmtu, 1460),
+    ] {
+        apply(&mut plane, &made_at(All::Do(Op::TcpMss(mss)), Hook::Output));
         let listener = pair.in_neighbour(|| TcpListener::bind("10.9.0.2:8000").expect("free"));
         let seen = received(&pair, || {
             // The connection comes about, so the TCP checksum is right too.
@@ -129,7 +102,7 @@ fn the_segment_size_of_a_syn_is_lowered() {
         let options = tcp_options(&syn.bytes, &syn.key);
         assert_eq!(options[..2], [2, 4], "{options:02x?}");
         let value = u16::from_be_bytes([options[2], options[3]]);
-        assert_eq!(value, wanted, "asked for {mss}");
+        assert_eq!(value, wanted, "asked for {mss:?}");
         assert!(header_is_right(syn));
     }
 }
