@@ -55,11 +55,10 @@ pub fn watch() -> anyhow::Result<()> {
             }
             Err(error) => return Err(plane_error(error)),
         }
-        if store
-            .pending()?
-            .is_some_and(|trial| trial.is_due(boot_time_ms()))
-        {
-            enforce::end_trial(&mut Kernel::open(None)?, boot_time_ms())?;
+        if let Err(error) = end_trial_when_due(&store) {
+            // The trial must end, so it is tried again; agent.log says why it could not.
+            eprintln!("weir agent: {error:#}");
+            std::thread::sleep(RETRY);
         }
         if census.elapsed() >= CENSUS {
             census = Instant::now();
