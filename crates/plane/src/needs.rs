@@ -1,10 +1,11 @@
 //! What a policy needs of the kernel plane: hooks, reassembly, tracking, edits on the way out.
 //!
-//! In: the rule model. Out: bits of [`crate::hooks`]. A hook that only accepts, without rules, is
-//! not attached: packets there cost nothing, and the chain's own counter stands still.
+//! In: the rule model. Out: bits of [`crate::hooks`]. Every root is attached, also one without rules,
+//! because chain policies count. Fragments are put together only where a rule asks about flows: so
+//! does iptables, whose port matches see the first fragment alone.
 
 use weir_policy::model::{
-    Chain, ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, Rule, Table, Verdict,
+    ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, Rule, Table,
 };
 
 use crate::hooks;
@@ -26,11 +27,6 @@ fn reachable(policy: &Policy, start: ChainId) -> Vec<&Rule> {
         }
     }
     rules
-}
-
-fn is_idle(chain: &Chain) -> bool {
-    let accepts = chain.policy.is_none_or(|p| p.verdict == Verdict::Accept);
-    chain.rules.is_empty() && accepts
 }
 
 /// Whether a rule asks about flows, so that they must be kept.
@@ -73,7 +69,7 @@ pub fn of(policy: &Policy) -> u32 {
     let mut bits = 0;
     let mut tracked = [false; 2];
     for root in &policy.roots {
-        if is_idle(policy.chain(root.chain)) || matches!(root.table, Table::Nat | Table::Security) {
+        if matches!(root.table, Table::Nat | Table::Security) {
             continue;
         }
         bits |= hooks::bit(root.family, root.hook);
