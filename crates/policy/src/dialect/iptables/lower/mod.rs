@@ -9,6 +9,7 @@
 //! Nothing here does I/O: host names are resolved by the caller through [`Names`].
 
 mod check;
+mod commands;
 mod emit;
 mod hosts;
 mod matches;
