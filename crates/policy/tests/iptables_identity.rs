@@ -6,7 +6,8 @@
 mod spellings;
 
 use proptest::prelude::*;
-use spellings::{Random, SPELLINGS, Spelling, fill, network};
+use spellings::random::{Random, fill, network};
+use spellings::{SPELLINGS, Spelling};
 use weir_policy::dialect::iptables::ast::table_name;
 use weir_policy::dialect::iptables::grammar::{self, ModuleSpec, OptionSpec, Role, Tier};
 use weir_policy::dialect::iptables::value::Kind;
