@@ -33,9 +33,8 @@ fn net(first: u32, last: u32) -> AddrMatch {
 
 #[test]
 fn tests_come_in_the_order_of_the_kernel() {
-    let found = tests(
-        "-m limit --limit 3/min -p tcp -s 10.0.0.0/8 ! -i eth+ -m mark --mark 1 --dport 22 -j ACCEPT",
-    );
+    let found =
+        tests("-m limit --limit 3/min -p tcp -s 10.0.0.0/8 ! -i eth+ -m mark --mark 1 --dport 22");
     let kinds: Vec<_> = found
         .iter()
         .map(|test| match &test.cond {
@@ -90,7 +89,7 @@ fn a_transport_module_without_options_needs_a_readable_header() {
 #[test]
 fn lists_of_addresses_become_rules_of_their_own() {
     let text = filter(
-        "-A INPUT -j ACCEPT\n-A INPUT -s 1.1.1.1,2.2.2.2 -d 3.3.3.3,4.4.4.4 -j DROP\n-A INPUT -j DROP",
+        "-A INPUT -j ACCEPT\n-A INPUT -s 1.1.1.1,2.2.2.2 -d 3.3.3.3,4.4.4.4\n-A INPUT -j DROP",
     );
     let policy = policy(&text);
     let rules = &chain(&policy, "INPUT").rules;
@@ -108,7 +107,8 @@ fn lists_of_addresses_become_rules_of_their_own() {
 
 #[test]
 fn ids_are_dense_and_roots_are_sorted() {
-    let text = "*mangle\n-A FORWARD -j MARK --set-mark 1\nCOMMIT\n*filter\n:mine - [0:0]\n-A mine -j DROP\n\
+    let text = "*mangle\n-A FORWARD -j MARK --set-mark 1\nCOMMIT\n\
+        *filter\n:mine - [0:0]\n-A mine -j DROP\n\
         -A INPUT -j mine\n:INPUT DROP [7:8]\nCOMMIT\n*raw\nCOMMIT\n";
     let policy = policy(text);
     let mut ids: Vec<u32> = Vec::new();
@@ -175,7 +175,8 @@ fn commands_are_carried_out_in_order() {
     );
     assert_eq!(marks(&(add(1) + "-F INPUT\n" + &add(2))), [2]);
     assert_eq!(marks(&(add(1) + "-F\n" + &add(2))), [2]);
-    let lists = "-A INPUT -m mark --mark 9 -s 1.1.1.1,2.2.2.2\n-I INPUT 2 -m mark --mark 5\n-D INPUT -m mark --mark 9 -s 2.2.2.2\n";
+    let lists = "-A INPUT -m mark --mark 9 -s 1.1.1.1,2.2.2.2\n-I INPUT 2 -m mark --mark 5\n\
+        -D INPUT -m mark --mark 9 -s 2.2.2.2\n";
     let policy = policy(&filter(lists));
     assert_eq!(chain(&policy, "INPUT").rules.len(), 2);
 }
@@ -226,7 +227,8 @@ fn two_families_are_one_policy_with_separate_chains() {
 #[test]
 fn fragments_given_together_are_one_policy() {
     let before = filter(
-        ":early - [0:0]\n-A INPUT -j early\n-A INPUT -j late\n-A early -p tcp -j ACCEPT\n:late - [0:0]",
+        ":early - [0:0]\n-A INPUT -j early\n-A INPUT -j late\n\
+         -A early -p tcp -j ACCEPT\n:late - [0:0]",
     );
     let after = filter(":late - [0:0]\n-A late -j DROP");
     let files = [(Family::V4, before.as_str()), (Family::V4, after.as_str())];
@@ -259,8 +261,10 @@ fn fragments_given_together_are_one_policy() {
 #[test]
 fn saved_sets_are_found_and_their_ranges_are_prefixes() {
     let text = filter(
-        "-A INPUT -m set --match-set one src -j DROP\n-A INPUT -m set ! --match-set two src,dst -j DROP\n\
-         -A INPUT -m set --match-set both src,dst -j DROP\n-A INPUT -j SET --add-set two src,src --timeout 9 --exist",
+        "-A INPUT -m set --match-set one src -j DROP\n\
+         -A INPUT -m set ! --match-set two src,dst -j DROP\n\
+         -A INPUT -m set --match-set both src,dst -j DROP\n\
+         -A INPUT -j SET --add-set two src,src --timeout 9 --exist",
     );
     let policy = policy(&text);
     let rules = &chain(&policy, "INPUT").rules;
@@ -440,7 +444,8 @@ fn memory_has_the_numbers_of_the_rule() {
         (60, 4, true, 0xffff_ffff)
     );
     let (_, HistoryKind::HashLimit(limit)) = kind(
-        "-m hashlimit --hashlimit-above 60/min --hashlimit-mode srcip,dstport --hashlimit-srcmask 24 --hashlimit-name x",
+        "-m hashlimit --hashlimit-above 60/min --hashlimit-mode srcip,dstport \
+         --hashlimit-srcmask 24 --hashlimit-name x",
     ) else {
         panic!()
     };

@@ -119,8 +119,10 @@ fn what_cannot_be_honoured_is_refused_or_left_out_but_never_opens() {
     ] {
         let rule = lines.replace("{}", UNKNOWN);
         let text = filter(&format!(
-            ":opens - [0:0]\n:closes - [0:0]\n:deep - [0:0]\n-A opens -p tcp -j ACCEPT\n-A opens -p udp -j RETURN\n\
-             -A opens -j LOG\n-A closes -j ACCEPT\n-A closes -j DROP\n-A deep -j opens\n-A deep -g closes\n{rule}"
+            ":opens - [0:0]\n:closes - [0:0]\n:deep - [0:0]\n\
+             -A opens -p tcp -j ACCEPT\n-A opens -p udp -j RETURN\n\
+             -A opens -j LOG\n-A closes -j ACCEPT\n-A closes -j DROP\n\
+             -A deep -j opens\n-A deep -g closes\n{rule}"
         ));
         let files = [(Family::V4, text.as_str())];
         let (policy, report) = lower_files(&files, &LowerOptions::default());
@@ -149,7 +151,8 @@ fn what_cannot_be_honoured_is_refused_or_left_out_but_never_opens() {
 
 #[test]
 fn outside_the_filter_table_accepting_is_not_harmless() {
-    let text = "*mangle\n-A INPUT -m string --string a --algo bm -j ACCEPT\n-A INPUT -j MARK --set-mark 1\nCOMMIT\n";
+    let text = "*mangle\n-A INPUT -m string --string a --algo bm -j ACCEPT\n\
+        -A INPUT -j MARK --set-mark 1\nCOMMIT\n";
     let allow = LowerOptions {
         allow_unsupported: true,
         ..LowerOptions::default()

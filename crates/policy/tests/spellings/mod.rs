@@ -1,14 +1,15 @@
 //! Accepted spellings of every typed option, with holes for random values, and what fills them.
 //!
-//! Shared by the identity tests (what is printed reads back) and the lowering tests (nothing that is
-//! read is forgotten). `covers_every_option` in `iptables_identity.rs` fails when an option of the
-//! grammar is missing here.
+//! Shared by the identity tests (what is printed reads back) and the lowering tests (nothing that
+//! is read is forgotten). `covers_every_option` in `iptables_identity.rs` fails when an option of
+//! the grammar is missing here.
 
 pub mod random;
 
 use weir_policy::model::{Family, Table};
 
-/// A module in a rule: what must stand before it, its name, and option lists that are right together.
+/// A module in a rule: what must stand before it, its name, and option lists that are right
+/// together.
 pub struct Spelling {
     /// `-m` or `-j`.
     pub sign: &'static str,

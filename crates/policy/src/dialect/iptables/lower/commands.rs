@@ -193,7 +193,10 @@ fn rename(table: &mut TableState<'_>, old: &Name, new: &Name, at: Span) -> Resul
     if let Some(&other) = table.by_name.get(new) {
         return Err(twice(table, other, at));
     }
-    let uses = |entry: &&Entry<'_>| matches!(&entry.rule.target, Some(Target::Jump(name, _) | Target::Goto(name, _)) if name == old);
+    let uses = |entry: &&Entry<'_>| match &entry.rule.target {
+        Some(Target::Jump(name, _) | Target::Goto(name, _)) => name == old,
+        _ => false,
+    };
     if let Some(entry) = table.entries.iter().find(uses) {
         let message = format!("renaming `{old}` after a rule has used it");
         return Err(Diagnostic::unsupported(at, message)

@@ -1,8 +1,8 @@
 //! The commands of the files, carried out in order: what `iptables-restore` would load.
 //!
-//! A file replaces the tables that it has. A further file adds to what earlier ones declared, as with
-//! `--noflush`: a user chain that it declares again is emptied first. Rules with lists of addresses
-//! become one entry for each element, and positions count entries.
+//! A file replaces the tables that it has. A further file adds to what earlier ones declared, as
+//! with `--noflush`: a user chain that it declares again is emptied first. Rules with lists of
+//! addresses become one entry for each element, and positions count entries.
 
 use super::super::ast::{
     ChainVerdict, File, Name, Placement, Rule, RuleLine, Statement, StatementKind, table_name,

@@ -1,6 +1,6 @@
-//! What the options of a module mean together: which are needed, which exclude each other, and the
-//! canonical form (defaults that are always printed filled in, defaults that are never printed taken
-//! out, negations folded where two options are each other's opposite).
+//! What the options of a module mean together: which are needed, which exclude each other, and
+//! the canonical form (defaults that are always printed filled in, defaults that are never
+//! printed taken out, negations folded where two options are each other's opposite).
 //!
 //! Source: `iptables-extensions(8)`, and what `iptables-legacy-save` 1.8.9 prints for each form.
 
@@ -185,12 +185,17 @@ fn check_together(rule: &Rule, found: &mut Vec<Diagnostic>) {
 
 fn tests_syn(rule: &Rule) -> bool {
     const SYN: u32 = 2;
-    rule.matches.iter().any(|instance| {
-        instance.spec.name == "tcp"
-            && instance.option("tcp-flags").is_some_and(|option| {
-                matches!(option.value, Value::Masked(value, _) if value & SYN != 0 && !option.negated)
-            })
-    })
+    let tests = |option: &Opt| match option.value {
+        Value::Masked(value, _) => value & SYN != 0 && !option.negated,
+        _ => false,
+    };
+    let modules = rule
+        .matches
+        .iter()
+        .filter(|instance| instance.spec.name == "tcp");
+    modules
+        .filter_map(|instance| instance.option("tcp-flags"))
+        .any(tests)
 }
 
 /// One instance with what its checks say.

@@ -1,8 +1,8 @@
 //! One rule: basic matches, modules with their options, and the target.
 //!
 //! As in the original, an option belongs to the module loaded last that has it; an option that no
-//! loaded module has loads the module of the rule's protocol (`-p tcp --dport 22`), at that place in
-//! the order of tests.
+//! loaded module has loads the module of the rule's protocol (`-p tcp --dport 22`), at that place
+//! in the order of tests.
 
 use super::super::ast::{Instance, Name, Rule, Target};
 use super::super::grammar::{self, ModuleSpec, Role};

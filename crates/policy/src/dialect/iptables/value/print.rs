@@ -57,8 +57,8 @@ fn push(out: &mut String, text: &str) {
     out.push_str(text);
 }
 
-/// Texts are quoted as `iptables-save` does: whatever is not a plain word is quoted, with backslashes
-/// before both quotes and the backslash.
+/// Texts are quoted as `iptables-save` does: whatever is not a plain word is quoted, with
+/// backslashes before both quotes and the backslash.
 pub fn push_quoted(out: &mut String, text: &str) {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
