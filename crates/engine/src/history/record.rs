@@ -111,7 +111,7 @@ const LIST_ADDRESSES: u32 = 4096;
 /// Hits that a list can be asked for.
 pub const HITS_MAX: u32 = 256;
 /// Connections that a connection limit can be asked for.
-pub const CONNECTIONS_MAX: u32 = 1000;
+pub const CONNECTIONS_MAX: u32 = 500;
 /// Bytes that the groups of a connection limit aim at.
 const GROUP_BYTES: u32 = 4 << 20;
 /// Members that a group has room for above its count. Connections beyond that count as too many
