@@ -227,17 +227,19 @@ pub fn end_trial(kernel: &mut Kernel, now_ms: u64) -> anyhow::Result<bool> {
     let Some(trial) = kernel.store.pending()?.filter(|trial| trial.is_due(now_ms)) else {
         return Ok(false);
     };
+    let mut nat = Ok(());
     if kernel.generation() == Some(trial.generation) {
-        return_nat(kernel, nat_previous)?;
         match trial.previous {
             Some(previous) => kernel.return_to(previous)?,
             None => {
                 kernel.unload()?;
             }
         }
+        // The policy goes back even where the nat table can't.
+        nat = return_nat(kernel, nat_previous);
     }
     kernel.store.clear_pending()?;
-    Ok(true)
+    nat.map(|()| true)
 }
 
 /// Stops enforcing. Tells whether anything was enforced.
