@@ -1,8 +1,8 @@
 //! Which hooks of the kernel a policy needs.
 //!
-//! In: a policy. Out: the bits of `weir_plane::hooks`. A hook is needed for every root, because chain
-//! policies count too; and where any rule of a family asks about connections, for all three hooks
-//! that packets end at, because a flow is seen in both directions or not at all.
+//! In: a policy. Out: the bits of `weir_plane::hooks`. A hook is needed for every root, because
+//! chain policies count too; and where any rule of a family asks about connections, for all three
+//! hooks that packets end at, because a flow is seen in both directions or not at all.
 
 use weir_plane::hooks;
 use weir_policy::model::{
