@@ -47,6 +47,8 @@ pub enum Command {
     Status(cmd::status::Args),
     /// Print the packet and byte counters of the enforced policy.
     Counters(cmd::counters::Args),
+    /// List the connections in weir's flow table.
+    Flows(cmd::flows::Args),
     /// Follow the records of LOG and NFLOG rules.
     Log(cmd::log::Args),
     /// Stop enforcing, and leave nothing behind.
@@ -73,6 +75,7 @@ impl Command {
             Command::Confirm(args) => args.json,
             Command::Status(args) => args.json,
             Command::Counters(args) => args.json,
+            Command::Flows(args) => args.json,
             Command::Log(args) => args.json,
             Command::Unload(args) => args.json,
             Command::Agent(_) | Command::Completions(_) | Command::Man(_) => false,
