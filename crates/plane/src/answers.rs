@@ -175,7 +175,7 @@ fn icmp(event: &Event, code: u8, locals: &Locals) -> Option<Answer> {
     let value = finish(sum(&message, 0));
     message[2..4].copy_from_slice(&value.to_be_bytes());
     let mut out = Vec::with_capacity(28 + quoted.len());
-    // Precedence "internetwork control", the other bits as in the packet (RFC 1812 section 4.3.2.5).
+    // Precedence "internetwork control", the other bits as in the packet (RFC 1812, 4.3.2.5).
     put_ipv4(
         &mut out,
         src,
