@@ -12,12 +12,13 @@
 
 use weir_policy::eval::track::is_error;
 use weir_policy::eval::track::timeouts::{Timeout, Timeouts};
-use weir_policy::model::CtState;
+use weir_policy::model::{CtState, Hook};
 
 use super::entry::{Cold, Entry, control as c, meta, statistic};
 use super::tcp::{self, kind, outcome};
 use super::{Name, Seed, proto};
 use crate::packet::Key;
+use crate::packet::convert::hook_number;
 use crate::packet::key::transport;
 
 /// Slots of a line.
@@ -141,7 +142,7 @@ const EQUAL_TAGS: u32 = 3;
 /// Bytes of `word` that equal `tag`, as their highest bits.
 fn matching(word: u64, tag: u8) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    let x = word ^ u64::from(tag) * 0x0101_0101_0101_0101;
+    let x = word ^ (u64::from(tag) * 0x0101_0101_0101_0101);
     !(((x & LOW) + LOW) | x | LOW)
 }
 
@@ -169,7 +170,7 @@ impl FlowTable {
     /// Tag, first word, word within the line at which to begin.
     fn place(&self, name: &Name) -> (u8, u32, u32) {
         let hash = name.hash(&self.seed);
-        let line = (u64::from(hash as u32) * u64::from(self.layout.lines) >> 32) as u32;
+        let line = ((u64::from(hash as u32) * u64::from(self.layout.lines)) >> 32) as u32;
         let tag = ((hash >> 32) as u8).max(1);
         (tag, line * 8, (hash >> 40) as u32 & 7)
     }
@@ -223,6 +224,10 @@ impl FlowTable {
             if is_error(p.proto, kind) {
                 return match about.and_then(|about| self.related(p, about, now)) {
                     Some(found) => (CtState::Related, found),
+                    // What this host says about a packet that it could not deliver.
+                    None if about.is_some() && p.hook == hook_number(Hook::Output) => {
+                        (CtState::Related, nothing)
+                    }
                     None => (CtState::Invalid, nothing),
                 };
             }

@@ -1,8 +1,8 @@
 //! Located messages: what is wrong, where, and what to do about it.
 //!
-//! Parsers collect [`Diagnostic`]s and go on. They are printed either with the source line and the
-//! words underlined ([`render`]) or as one plain line each ([`Diagnostic::line`]), which starts with
-//! `file:line:column:`.
+//! Parsers collect [`Diagnostic`]s and go on. They are printed either with the source line and
+//! the words underlined ([`render`]) or as one plain line each ([`Diagnostic::line`]), which
+//! starts with `file:line:column:`.
 
 use super::span::{Sources, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
@@ -232,6 +232,10 @@ fn snippet<'s>(
     )
 }
 
+/// How many candidates are compared for one suggestion, so that a file with many chains and many
+/// faulty lines is still read in time.
+const CANDIDATES_MAX: usize = 1000;
+
 /// The candidate nearest to `word`, if it is near enough to be what was meant.
 #[must_use]
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
@@ -242,6 +246,7 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
     };
     candidates
         .into_iter()
+        .take(CANDIDATES_MAX)
         .map(|candidate| (edit_distance(word, candidate), candidate))
         .filter(|&(distance, candidate)| {
             distance <= allowed && distance < candidate.chars().count()

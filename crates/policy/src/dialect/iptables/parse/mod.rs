@@ -7,11 +7,15 @@
 //! Original semantics: `iptables-restore(8)`, `iptables(8)`, `iptables-extensions(8)`, 1.8.9.
 
 mod address;
+mod basic;
+mod canonical;
 mod clock;
 mod finish;
+mod lists;
 mod nat;
 mod numbers;
 mod option;
+mod rates;
 mod rule;
 mod statement;
 mod values;
@@ -135,7 +139,7 @@ impl Parser {
         let trimmed = text.trim_start_matches([' ', '\t']);
         let line = Line::new(number, text.len() - trimmed.len() + 1);
         if let Some(comment) = trimmed.strip_prefix('#') {
-            let kind = StatementKind::Comment(comment.into());
+            let kind = StatementKind::Comment(comment.trim_end_matches('\r').into());
             let at = Span::new(
                 self.source,
                 start + text.len() - trimmed.len(),
