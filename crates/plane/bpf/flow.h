@@ -18,9 +18,9 @@
 #include "maps.h"
 #include "hash.h"
 #include "flow_abi.h"
+#include "flow_table.h"
 #include "flow_tcp.h"
 
-#define FLOW_LINE_SLOTS 64
 #define FLOW_NO_SLOT 0xffffffffU
 #define FLOW_UDP_STREAM_AFTER 2000
 #define FLOW_TIMEOUT_MAX (1U << 29)
@@ -28,29 +28,6 @@
 #define FLOW_EQUAL_TAGS 3		/* of the eight slots of a word */
 #define FLOW_SWEEP 2
 #define FLOW_PEEK_AFTER 1000		/* ms for which flow_peek still finds a flow that ended */
-
-#define flow_lines() (weir_settings.flow_lines)
-#define flow_slots() (weir_settings.flow_lines * FLOW_LINE_SLOTS)
-
-/* Keeps the compiler from comparing one copy of an index and using another, which the verifier
- * would not see to be bounded. */
-#define FLOW_ONE_COPY(x) asm volatile("" : "+r"(x))
-
-static __always_inline struct flow_entry *flow_entry_at(__u8 *table, __u64 slot)
-{
-	FLOW_ONE_COPY(slot);
-	if (slot >= flow_slots())
-		return NULL;
-	return (struct flow_entry *)(table + weir_settings.flow_entries + slot * 64);
-}
-
-static __always_inline struct flow_cold *flow_cold_at(__u8 *table, __u64 slot)
-{
-	FLOW_ONE_COPY(slot);
-	if (slot >= flow_slots())
-		return NULL;
-	return (struct flow_cold *)(table + weir_settings.flow_cold + slot * 64);
-}
 
 static __always_inline void flow_count(struct weir_control *c, enum flow_statistic which)
 {
@@ -79,23 +56,52 @@ static __always_inline int flow_icmp_query(__u8 proto, __u8 kind, bool *asks)
 	return kind == 129 || kind == 140 ? kind - 1 : -1;
 }
 
-static __always_inline int flow_compare(const __u64 *a, const __u64 *b)
+/*
+ * All bits set when `bit` is 1, none when it is 0. Opaque, so that choices by it stay arithmetic:
+ * the direction of packets is as good as random, and a branch on it is mispredicted half of the
+ * time.
+ */
+static __always_inline __u64 flow_mask_of(__u64 bit)
+{
+	__u64 mask = -bit;
+
+	FLOW_ONE_COPY(mask);
+	return mask;
+}
+
+/* Exchanges two words where the mask is set. */
+#define FLOW_EXCHANGE(a, b, mask)                                                                  \
+	do {                                                                                       \
+		__u64 difference = ((a) ^ (b)) & (mask);                                           \
+		(a) ^= difference;                                                                 \
+		(b) ^= difference;                                                                 \
+	} while (0)
+
+/* 1 when a < b; both below 2^63. */
+static __always_inline __u64 flow_less(__u64 a, __u64 b)
+{
+	__u64 difference = a - b;
+
+	FLOW_ONE_COPY(difference);
+	return difference >> 63;
+}
+
+/* 1 when the 128-bit a < b, or when they are equal and `otherwise`. */
+static __always_inline __u64 flow_less_address(const __u64 *a, const __u64 *b, __u64 otherwise)
 {
 	if (a[0] != b[0])
-		return a[0] > b[0] ? 1 : -1;
+		return a[0] < b[0];
 	if (a[1] != b[1])
-		return a[1] > b[1] ? 1 : -1;
-	return 0;
+		return a[1] < b[1];
+	return otherwise;
 }
 
 /* The name of a packet's flow, in ref; false when it can't be told. `zero`: see flow_forget. */
 static __always_inline bool flow_name(const struct weir_packet *p, struct flow_ref *ref,
 				      __u32 zero)
 {
-	__u32 src_port = 0, dst_port = 0;
-	int order;
+	__u64 src_port = p->src_port, dst_port = p->dst_port, from_high, mask, src, dst, query = 0;
 
-	ref->query = 0;
 	if (p->fragment == WEIR_FRAGMENT_LATER || p->transport == WEIR_TRANSPORT_SHORT)
 		return false;
 	if (p->transport == WEIR_TRANSPORT_ICMP) {
@@ -107,43 +113,44 @@ static __always_inline bool flow_name(const struct weir_packet *p, struct flow_r
 			return false;
 		src_port = asks ? p->dst_port : marker;
 		dst_port = asks ? marker : p->dst_port;
-		ref->query = asks ? 1 : 2;
-	} else if (p->transport >= WEIR_TRANSPORT_TCP && p->transport <= WEIR_TRANSPORT_SCTP) {
-		src_port = p->src_port;
-		dst_port = p->dst_port;
+		query = asks ? 1 : 2;
+	} else if (p->transport < WEIR_TRANSPORT_TCP || p->transport > WEIR_TRANSPORT_SCTP) {
+		src_port = 0;
+		dst_port = 0;
 	}
-	ref->meta = p->proto;
-	if (p->family == 6) {
-		order = flow_compare(p->src, p->dst);
-	} else {
-		__u32 src = p->src[1], dst = p->dst[1];
-
-		order = src == dst ? 0 : src > dst ? 1 : -1;
-	}
-	if (!order)
-		order = src_port == dst_port ? 0 : src_port > dst_port ? 1 : -1;
-	order ^= zero;
 	src_port ^= zero;
 	dst_port ^= zero;
-	ref->query ^= zero;
-	ref->from_high = (order > 0) ^ zero;
-	if (ref->query && order && ref->from_high == (ref->query == 1))
-		ref->meta |= FLOW_META_REQUESTER_HIGH;
-	ref->ports = ref->from_high ? dst_port | src_port << 16 : src_port | dst_port << 16;
+	query ^= zero;
+	src = (__u32)p->src[1];
+	dst = (__u32)p->dst[1];
+	ref->meta = p->proto;
+	if (p->family == 6)
+		from_high = flow_less_address(p->dst, p->src, flow_less(dst_port, src_port));
+	else
+		from_high = flow_less(dst << 16 | dst_port, src << 16 | src_port);
+	from_high = (from_high ^ zero) & 1;
+	mask = flow_mask_of(from_high);
+	if (query) {
+		bool to_itself = src_port == dst_port && p->src[0] == p->dst[0] &&
+				 p->src[1] == p->dst[1];
+
+		if (!to_itself && from_high == (query == 1))
+			ref->meta |= FLOW_META_REQUESTER_HIGH;
+	}
+	FLOW_EXCHANGE(src_port, dst_port, mask);
+	ref->ports = src_port | dst_port << 16;
 	if (p->family == 6) {
 		ref->meta |= FLOW_META_V6;
-		ref->pair = ref->from_high ? hash_addresses(p->dst, p->src) :
-					     hash_addresses(p->src, p->dst);
+		ref->pair = from_high ? hash_addresses(p->dst, p->src) :
+					hash_addresses(p->src, p->dst);
 	} else {
-		__u64 src = (__u32)p->src[1], dst = (__u32)p->dst[1];
-
-		ref->pair = ref->from_high ? dst | src << 32 : src | dst << 32;
+		FLOW_EXCHANGE(src, dst, mask);
+		ref->pair = src | dst << 32;
 	}
 	ref->pair ^= zero;
 	ref->meta ^= zero;
-	ref->ports ^= zero;
-	ref->from_high ^= zero;
-	ref->query ^= zero;
+	ref->from_high = from_high;
+	ref->query = query;
 	return true;
 }
 
@@ -257,7 +264,7 @@ static __always_inline bool flow_direction(const struct flow_ref *ref, __u32 con
 {
 	if (ref->query)
 		return ref->query == 2;
-	return ref->from_high != !!(control & FLOW_ORIGINAL_HIGH);
+	return (ref->from_high ^ control >> 5) & 1;
 }
 
 /* The timeout of flows that are not TCP, or not yet UDP streams. */
@@ -271,12 +278,13 @@ static __always_inline __u32 flow_protocol_timeout(__u8 proto)
 }
 
 /* What a packet does to its flow: a timeout below 16, or FLOW_OUTCOME_*. */
-static __always_inline __u32 flow_touch(struct flow_work *w, const struct weir_packet *p, __u32 now)
+static __always_inline __u32 flow_touch(struct flow_work *w, const struct weir_packet *p, __u32 now,
+					bool tcp)
 {
 	__u32 timeout;
 
-	if (p->proto == IPPROTO_TCP)
-		return flow_tcp_segment(w, p, w->e->expires - now);
+	if (tcp)
+		return flow_tcp_segment(w, p, now);
 	timeout = flow_protocol_timeout(p->proto) ^ w->zero;
 	if (timeout == FLOW_TIMEOUT_UDP && w->control & FLOW_SEEN_REPLY &&
 	    (__s32)(now - w->e->side[0].end) > 0) {
@@ -293,33 +301,35 @@ static __always_inline bool flow_tcp_possible(const struct weir_packet *p)
 }
 
 /* A packet of a flow that lives: its state, or 0 when it begins a new flow in its place. */
-static __always_inline __u8 flow_known(__u8 *table, struct weir_control *c,
-				       const struct weir_packet *p, struct flow_ref *ref,
-				       struct flow_entry *e, __u32 now)
+static __always_inline __u8 flow_known(__u8 *table, const struct weir_packet *p,
+				       struct flow_ref *ref, struct flow_entry *e, __u32 now,
+				       __u32 zero, bool tcp)
 {
-	struct flow_work w = { .e = e, .control = e->control, .recent = e->recent };
-	__u32 before_control = w.control, before_recent = w.recent, outcome;
-	bool reply = flow_direction(ref, w.control), answered = w.control & FLOW_SEEN_REPLY;
+	struct flow_work w = {
+		.e = e,
+		.slot = ref->slot,
+		.control = e->control,
+		.recent = e->recent,
+		.me = (flow_direction(ref, e->control) ^ zero) & 1,
+		.zero = zero,
+	};
+	struct flow_cold *cold;
+	struct weir_control *c;
+	__u32 outcome, answered;
 
-	w.cold = flow_cold_at(table, ref->slot);
-	if (!w.cold || !flow_between(w.cold, ref, p)) {
-		ref->slot = FLOW_NO_SLOT;
-		return WEIR_STATE_INVALID;
-	}
-	w.zero = c->zero;
-	w.me = (reply ^ w.zero) & 1;
-	w.sender = &e->side[w.me];
-	w.receiver = &e->side[1 - w.me];
-	w.timeouts = c->settings;
-	outcome = flow_touch(&w, p, now);
+	outcome = flow_touch(&w, p, now, tcp);
 	flow_forget(&w);
-	if (reply && !answered && outcome != FLOW_OUTCOME_INVALID &&
-	    outcome != FLOW_OUTCOME_SHRINK && outcome != FLOW_OUTCOME_REOPEN)
+	c = weir_get_control();
+	if (!c)
+		return WEIR_STATE_INVALID;
+	answered = w.control & FLOW_SEEN_REPLY;
+	if (w.me && outcome != FLOW_OUTCOME_INVALID && outcome != FLOW_OUTCOME_SHRINK &&
+	    outcome != FLOW_OUTCOME_REOPEN)
 		w.control |= FLOW_SEEN_REPLY;
 	/* Unchanged words are not written: the line stays shared between CPUs. */
-	if (w.recent != before_recent)
+	if (e->recent != w.recent)
 		e->recent = w.recent;
-	if (w.control != before_control)
+	if (e->control != w.control)
 		e->control = w.control;
 	if (outcome < 16) {
 		e->expires = now + c->settings[outcome & 15];
@@ -336,11 +346,121 @@ static __always_inline __u8 flow_known(__u8 *table, struct weir_control *c,
 		}
 		e->expires = now;
 	}
-	if (c->settings[FLOW_SETTING_ACCOUNTING])
-		__sync_fetch_and_add(&w.cold->packets[reply], 1);
+	cold = flow_cold_at(table, ref->slot);
+	if (c->settings[FLOW_SETTING_ACCOUNTING] && cold)
+		__sync_fetch_and_add(&cold->packets[w.me & 1], 1);
 	ref->found = FLOW_FOUND_KNOWN;
-	ref->reply = reply;
-	return answered || reply ? WEIR_STATE_ESTABLISHED : WEIR_STATE_NEW;
+	ref->reply = w.me;
+	return answered || w.me ? WEIR_STATE_ESTABLISHED : WEIR_STATE_NEW;
+}
+
+/*
+ * A segment of a flow that lives, for which flow_fast has no answer. Verified on its own. Returns
+ * as flow_known.
+ */
+__noinline int flow_slow(struct weir_packet *p, struct flow_ref *ref, __u64 now_ms)
+{
+	struct weir_control *c = weir_get_control();
+	__u8 *table = weir_flows();
+	struct flow_entry *e;
+
+	if (!p || !ref || !c || !table)
+		return WEIR_STATE_INVALID;
+	e = flow_entry_at(table, ref->slot);
+	if (!e)
+		return WEIR_STATE_INVALID;
+	return flow_known(table, p, ref, e, now_ms, c->zero, true);
+}
+
+/*
+ * Most segments: an acknowledgement, with data or without, of a connection that is established in
+ * both directions, and that fits. The same as flow_slow for these, as arithmetic. False: ask
+ * flow_slow; nothing was changed.
+ */
+static __always_inline bool flow_fast(const struct weir_packet *p, struct flow_ref *ref,
+				      struct flow_entry *e, const __u32 *timeouts, __u32 now,
+				      __u32 zero)
+{
+	__u32 control = e->control, recent = e->recent, me, wanted, looked_at;
+	__u32 sequence = p->sequence, end = sequence + p->payload, ack = p->acknowledgement, sack;
+	__u32 receiver_end, sender_end, sender_max_end, sender_window, receiver_window;
+	__u32 window, allowed, age, fits, print, count, mask, value, limit;
+	struct flow_side *sender, *receiver;
+	__u64 same;
+
+	me = (flow_direction(ref, control) ^ zero) & 1;
+	looked_at = FLOW_STATE | FLOW_SEEN_REPLY | FLOW_ASSURED |
+		    (FLOW_LIBERAL | FLOW_MAX_ACK_SET) << (8 * me);
+	wanted = TCP_STATE_ESTABLISHED | FLOW_SEEN_REPLY | FLOW_ASSURED |
+		 FLOW_MAX_ACK_SET << (8 * me);
+	if ((p->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST | TCP_ACK)) != TCP_ACK ||
+	    (control & looked_at) != wanted)
+		return false;
+	sender = &e->side[me];
+	receiver = &e->side[1 - me];
+	sender_window = sender->max_window;
+	receiver_window = receiver->max_window;
+	if (!sender_window || !receiver_window)
+		return false;
+	sender_end = sender->end;
+	receiver_end = receiver->end;
+	sender_max_end = sender->max_end;
+	mask = flow_mask_of(control >> (8 * (1 - me) + 10) & 1);
+	sack = ack + ((p->sack - ack) & mask);
+	/* The larger of the sender's window and the least age. */
+	mask = flow_mask_of(flow_less(sender_window, FLOW_ACK_AGE_MIN));
+	age = sender_window ^ ((sender_window ^ FLOW_ACK_AGE_MIN) & mask);
+	/* Four conditions, each true when the difference is negative. */
+	fits = (sequence - sender_max_end - 1) & (sack - receiver_end - 1) &
+	       (sender_end - receiver_window - 1 - end) & (receiver_end - age - 1 - sack);
+	if ((__s32)fits >= 0)
+		return false;
+
+	window = (__u32)p->window << (e->scales >> (4 * me) & 15);
+	if (sender_window < window + (sack - ack))
+		sender->max_window = window + (sack - ack);
+	/* New data: the end moves on, and there is something to acknowledge. */
+	same = (sender_end - end) >> 31;
+	mask = flow_mask_of(same);
+	sender->end = sender_end ^ ((sender_end ^ end) & mask);
+	recent |= mask & FLOW_RECENT_UNACKNOWLEDGED << me;
+	mask = flow_mask_of((sender->max_ack - ack) >> 31);
+	sender->max_ack ^= (sender->max_ack ^ ack) & mask;
+	if (seq_after(end, sender_max_end))
+		receiver->max_window = receiver_window + (end - sender_max_end);
+	allowed = sack + window;
+	if (seq_after(allowed, receiver->max_end - 1))
+		receiver->max_end = allowed + (window == 0);
+	/* Everything is acknowledged. */
+	same = ((__u64)(ack ^ receiver_end) - 1) >> 63;
+	recent &= ~(flow_mask_of(same) & FLOW_RECENT_UNACKNOWLEDGED << (1 - me));
+
+	print = flow_print(sequence, ack, end, p->window, me);
+	mask = FLOW_RECENT_REPEAT | ~0U << FLOW_RECENT_FINGERPRINT_SHIFT;
+	same = ((__u64)((recent & mask) ^ print) - 1) >> 63;
+	count = (recent >> 4 & 3) + 1;
+	count = (count - (count >> 2)) & flow_mask_of(same);
+	recent &= FLOW_RECENT_UNACKNOWLEDGED | FLOW_RECENT_UNACKNOWLEDGED << 1;
+	recent |= print | count << 4 | TCP_KIND_ACK | me << 3;
+	if (!p->window)
+		recent |= FLOW_RECENT_WINDOW_ZERO;
+	e->last_end = end;
+	e->recent = recent;
+
+	/* The timeout: see flow_tcp_timeout, from the last choice to the first. */
+	value = timeouts[FLOW_TIMEOUT_TCP_ESTABLISHED];
+	limit = timeouts[FLOW_TIMEOUT_TCP_RETRANSMISSION];
+	same = flow_less(limit, value);
+	mask = flow_mask_of(recent >> 8 & same);
+	age = value ^ ((value ^ limit) & mask);
+	mask = flow_mask_of((recent >> 6 | recent >> 7) &
+			    flow_less(timeouts[FLOW_TIMEOUT_TCP_UNACKNOWLEDGED], value) & 1);
+	age ^= (age ^ timeouts[FLOW_TIMEOUT_TCP_UNACKNOWLEDGED]) & mask;
+	mask = flow_mask_of(recent >> 4 & recent >> 5 & same & 1);
+	age ^= (age ^ limit) & mask;
+	e->expires = now + age;
+	ref->reply = me;
+	return true;
 }
 
 /* Looks at a packet before the rules. Sets p->state and returns it. */
@@ -374,7 +494,25 @@ static __always_inline __u8 flow_lookup(struct weir_packet *p, __u64 now_ms, str
 	ref->slot = flow_find(table, ref, &place);
 	e = flow_entry_at(table, ref->slot);
 	if (e && flow_lives(e, now)) {
-		state = flow_known(table, c, p, ref, e, now) ^ c->zero;
+		struct flow_cold *cold = flow_cold_at(table, ref->slot);
+
+		if (ref->meta & FLOW_META_V6 && (!cold || !flow_between(cold, ref, p))) {
+			ref->slot = FLOW_NO_SLOT;
+			return p->state;
+		}
+		if (p->proto == IPPROTO_TCP &&
+		    flow_fast(p, ref, e, c->settings, now, c->zero)) {
+			if (c->settings[FLOW_SETTING_ACCOUNTING] && cold)
+				__sync_fetch_and_add(&cold->packets[ref->reply & 1], 1);
+			ref->found = FLOW_FOUND_KNOWN;
+			p->state = WEIR_STATE_ESTABLISHED;
+			return p->state;
+		}
+		if (p->proto == IPPROTO_TCP)
+			state = flow_slow(p, ref, now_ms);
+		else
+			state = flow_known(table, p, ref, e, now, c->zero, false);
+		state ^= c->zero;
 		if (state) {
 			p->state = state;
 			return state;
@@ -575,7 +713,7 @@ static __always_inline void flow_fill(__u8 *table, struct weir_control *c, __u32
 {
 	struct flow_entry *e = flow_entry_at(table, slot);
 	struct flow_cold *cold = flow_cold_at(table, slot);
-	struct flow_work w = { .e = e, .cold = cold, .timeouts = c->settings };
+	struct flow_work w = { .e = e, .slot = slot };
 	__u32 timeout = flow_protocol_timeout(p->proto);
 
 	if (!e || !cold)
@@ -597,11 +735,9 @@ static __always_inline void flow_fill(__u8 *table, struct weir_control *c, __u32
 		cold->high[0] = ref->from_high ? p->src[0] : p->dst[0];
 		cold->high[1] = ref->from_high ? p->src[1] : p->dst[1];
 	}
-	w.sender = &e->side[0];
-	w.receiver = &e->side[1];
 	w.control = FLOW_USED | (ref->from_high ? FLOW_ORIGINAL_HIGH : 0);
 	if (p->proto == IPPROTO_TCP)
-		timeout = flow_tcp_open(&w, p);
+		timeout = flow_tcp_open(&w, p, c->settings);
 	e->expires = now + c->settings[timeout & 15];
 	e->recent = w.recent;
 	if (p->proto == IPPROTO_UDP || p->proto == IPPROTO_UDPLITE)

@@ -8,6 +8,7 @@
 
 pub mod compare;
 pub mod equality;
+pub mod files;
 pub mod netns;
 pub mod random;
 #[allow(unsafe_code)]

@@ -78,3 +78,50 @@ fn large_chains_equal_the_evaluator() {
     };
     compare(20_000, shape, &FILTER_HOOKS, Options::default());
 }
+
+/// Files with a construct that weir refuses.
+const REFUSED: [&str; 3] = ["addrtype-routes", "kube-filter", "time-windows"];
+
+#[test]
+fn the_rule_files_people_write_equal_the_evaluator() {
+    let packets = setting("WEIR_EQUALITY_PACKETS", 3_400);
+    let (mut all, mut refused) = (Tally::default(), Vec::<String>::new());
+    for (stem, texts) in weir_testkit::files::corpus() {
+        let policy = match weir_testkit::files::policy_of(&texts) {
+            Ok(policy) => policy,
+            Err(errors) => {
+                println!("{errors}");
+                refused.push(stem);
+                continue;
+            }
+        };
+        for options in [
+            Options::default(),
+            Options {
+                reduce: false,
+                tables: false,
+                ..Options::default()
+            },
+        ] {
+            let hooks = &ALL_HOOKS;
+            let comparison = Comparison {
+                policy: &policy,
+                packets,
+                seed: 1,
+                hooks,
+                options,
+                kernel: None,
+            };
+            match comparison.run() {
+                Ok(tally) => all.add(&tally),
+                Err(mismatch) => panic!("{stem}: {}", mismatch.0),
+            }
+        }
+    }
+    println!("{all:?}");
+    assert!(
+        refused.iter().all(|stem| REFUSED.contains(&stem.as_str())),
+        "{refused:?}"
+    );
+    assert!(all.verdicts.iter().all(|n| *n > 500), "{all:?}");
+}

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         Err(error) if exit::is_broken_pipe(&error) => Exit::Done.into(),
         Err(error) => {
             // What the command had to say before it failed still belongs to the reader.
-            let _ = out.flush();
+            let _ = out.failed(&error);
             eprintln!("weir: {error:#}");
             exit::code(&error).into()
         }

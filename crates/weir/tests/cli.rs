@@ -60,6 +60,23 @@ fn check_says_what_a_good_file_comes_to() {
 }
 
 #[test]
+fn check_notes_where_related_means_less_than_in_the_kernel() {
+    let folder = Folder::new();
+    let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -m state --state RELATED,ESTABLISHED -j ACCEPT\n\
+                -A INPUT -p tcp --dport 21 -j ACCEPT\nCOMMIT\n";
+    folder.file("rules.v4", text);
+    let run = folder.weir(&["check", "rules.v4"]).expect(0);
+    assert!(
+        run.err.contains("data connections of FTP are NEW"),
+        "{}",
+        run.err
+    );
+    assert!(run.err.contains("rules.v4:3"), "{}", run.err);
+    folder.file("plain.v4", &text.replace("RELATED,", ""));
+    assert_eq!(folder.weir(&["check", "plain.v4"]).expect(0).err, "");
+}
+
+#[test]
 fn faulty_lines_are_all_told_with_their_place() {
     let folder = Folder::new();
     let text = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -p tcp --dport 99999 -j ACCEPT\n\
@@ -108,6 +125,11 @@ fn usage_and_unreadable_files_exit_with_two() {
     let folder = Folder::new();
     let run = folder.weir(&["check", "missing.v4"]).expect(2);
     assert!(run.err.contains("can't read missing.v4"), "{}", run.err);
+    let json = folder
+        .weir(&["check", "--json", "missing.v4"])
+        .expect(2)
+        .json();
+    assert_eq!((&json["schema"], &json["exit"]), (&1.into(), &2.into()));
     folder.weir(&["check"]).expect(2);
     folder.weir(&["nonsense"]).expect(2);
     folder.file("what", "pass in all\n");

@@ -1,8 +1,10 @@
 //! The documents say what is true: every rule that `docs/iptables.md` calls enforced is accepted by
-//! `weir check`, every rule that it calls refused is refused, and the example files are accepted.
+//! `weir check`, every rule that it calls refused is refused, the example files are accepted, and
+//! the tour in `README.md` shows what the program prints.
 //!
-//! In: fenced boxes named `TABLE FAMILY` or `refused TABLE FAMILY`, one rule per line. Out: the
-//! program's exit status per rule. What an accepted rule does is tested elsewhere.
+//! In: fenced boxes named `TABLE FAMILY` or `refused TABLE FAMILY` with one rule per line, and boxes
+//! named `console` with a command after `$` and its output. Out: exit status and output of `weir`.
+//! Not here: what an accepted rule does, and the commands that need a kernel (`console root`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -140,4 +142,90 @@ fn the_examples_are_accepted_as_one_policy() {
         "examples/office-gateway.ipset",
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", transcript(&output));
+}
+
+/// A command of the tour, its words and what the page says that it prints.
+struct Shown {
+    line: usize,
+    command: String,
+    output: String,
+}
+
+fn shown_commands(page: &str) -> Vec<Shown> {
+    let mut shown: Vec<Shown> = Vec::new();
+    let mut inside = false;
+    for (at, line) in page.lines().enumerate() {
+        if line.starts_with("```") {
+            inside = line == "```console";
+        } else if let Some(command) = line.strip_prefix("$ ").filter(|_| inside) {
+            shown.push(Shown {
+                line: at + 1,
+                command: command.to_owned(),
+                output: String::new(),
+            });
+        } else if let Some(last) = shown.last_mut().filter(|_| inside) {
+            if let Some(more) = last.command.strip_suffix('\\') {
+                last.command = format!("{more}{}", line.trim_start());
+            } else {
+                last.output.push_str(line);
+                last.output.push('\n');
+            }
+        }
+    }
+    shown
+}
+
+/// Splits a command into words; only single quotes quote.
+fn words(command: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (at, part) in command.split('\'').enumerate() {
+        if at % 2 == 1 {
+            words.push(part.to_owned());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned));
+        }
+    }
+    words
+}
+
+/// Lines without what a better compiler may change, and without spaces at the end, which editors
+/// take away. The page is right when the words are.
+fn without_figures(text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        let mut line = line.trim_end().to_owned();
+        if line.starts_with("compiled:") || line.starts_with("worst packet:") {
+            line.retain(|c| !c.is_ascii_digit() && c != '.');
+        }
+        line + "\n"
+    });
+    lines.collect()
+}
+
+#[test]
+fn the_tour_shows_what_the_program_prints() {
+    let page = fs::read_to_string(root().join("README.md")).expect("the page");
+    let shown = shown_commands(&page);
+    assert!(shown.len() >= 3, "only {} commands found", shown.len());
+    for Shown {
+        line,
+        command,
+        output,
+    } in shown
+    {
+        let words = words(&command);
+        assert_eq!(
+            words.first().map(String::as_str),
+            Some("weir"),
+            "README.md:{line}"
+        );
+        let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+        let ran = weir(&arguments);
+        let printed = format!(
+            "{}{}",
+            String::from_utf8_lossy(&ran.stderr),
+            String::from_utf8_lossy(&ran.stdout)
+        );
+        let (printed, output) = (without_figures(&printed), without_figures(&output));
+        assert_eq!(printed, output, "README.md:{line}: {command}");
+    }
 }

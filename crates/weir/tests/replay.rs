@@ -178,6 +178,33 @@ fn counters_at_the_end_add_up() {
 }
 
 #[test]
+fn counters_as_json_have_the_shape_of_counters() {
+    let folder = Folder::new();
+    folder.file("rules.v4", RULES);
+    pcapng(
+        &folder.0.join("talk.pcapng"),
+        &["lan0", "wan0"],
+        &conversation(),
+    );
+    let args = ["replay", "--quiet", "--json", "rules.v4", "talk.pcapng"];
+    let list = folder.weir(&args).expect(0).json();
+    let limit = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|line| line["line"] == 13)
+        .unwrap();
+    assert_eq!(
+        (&limit["chain"], &limit["index"]),
+        (&"INPUT".into(), &3.into())
+    );
+    assert_eq!(
+        (&limit["packets"], &limit["bytes"]),
+        (&2.into(), &80.into())
+    );
+}
+
+#[test]
 fn plain_captures_take_their_way_from_options() {
     use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
     let folder = Folder::new();

@@ -292,7 +292,8 @@ impl Flattener<'_, '_> {
     }
 
     /// Entries for a set test that is not a few terms: the set's entries, most specific first, each
-    /// deciding whether the packet is in the set; behind them, a packet that met none is not.
+    /// deciding whether the packet is in the set (or, in a list of sets, in this member); behind
+    /// them, a packet that met none is not.
     fn set_guards(
         &mut self,
         rule: RuleId,
@@ -301,12 +302,16 @@ impl Flattener<'_, '_> {
         negate: bool,
         draft: &mut Draft,
     ) -> Result<(), Error> {
-        let mut passes = Vec::new();
+        let (mut insides, mut outsides, mut member) = (Vec::new(), Vec::new(), 0);
         let groups = self
             .context
             .set_groups(set, fields)
             .map_err(|what| Error::Unsupported { what, rule })?;
         for group in groups {
+            if group.member != member {
+                self.go_on_here(&mut outsides);
+                member = group.member;
+            }
             let terms = self.product(&draft.terms, &group.terms, rule)?;
             if terms.is_empty() {
                 continue;
@@ -317,21 +322,27 @@ impl Flattener<'_, '_> {
                 ..Test::default()
             });
             let at = self.push(rule, until.into_iter().collect(), &terms)?;
-            if group.inside == negate {
-                draft.failures.push((at, Edge::Match));
-            } else {
-                passes.push(at);
+            match group.inside {
+                true if negate => draft.failures.push((at, Edge::Match)),
+                true => insides.push(at),
+                false => outsides.push(at),
             }
         }
+        self.go_on_here(&mut outsides);
         if !negate {
             let at = self.push(rule, Vec::new(), &draft.terms)?;
             draft.failures.push((at, Edge::Match));
         }
+        self.go_on_here(&mut insides);
+        Ok(())
+    }
+
+    /// Lets these entries go on, after a match, with the entry that comes next.
+    fn go_on_here(&mut self, entries: &mut Vec<usize>) {
         let here = self.flat.entries.len() as u32;
-        for at in passes {
+        for at in entries.drain(..) {
             self.flat.entries[at].next_match = here;
         }
-        Ok(())
     }
 
     fn product(&mut self, a: &[Term], b: &[Term], rule: RuleId) -> Result<Vec<Term>, Error> {

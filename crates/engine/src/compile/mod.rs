@@ -22,7 +22,7 @@ pub use error::Error;
 
 use crate::image::layout::{self, Header, LENGTH_MAX, root_number};
 use crate::image::write::Writer;
-use flatten::{Flat, Limits, flatten};
+use flatten::{Entry, Flat, Limits, flatten};
 use interfaces::Interfaces;
 use layers::Layers;
 use residual::Blob;
@@ -135,6 +135,7 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
             options,
             writer: &mut writer,
             report: &mut report,
+            features: &mut header.features,
         };
         let (at, reads_transport) = maker.root(root, false)?;
         header.roots[number] = at;
@@ -177,6 +178,27 @@ struct RootMaker<'a> {
     options: &'a Options,
     writer: &'a mut Writer,
     report: &'a mut Report,
+    features: &'a mut u32,
+}
+
+/// What an entry needs of whoever runs it.
+fn features(entry: &Entry) -> u32 {
+    let test = |test: &layout::Test| match test.kind {
+        layout::TEST_CT => layout::FEATURE_FLOW_FIELDS,
+        layout::TEST_HISTORY => layout::FEATURE_HISTORY,
+        layout::TEST_UNTIL => layout::FEATURE_LIFETIMES,
+        _ => 0,
+    };
+    let op = |op: &layout::Op| match op.kind {
+        layout::OP_LOG | layout::OP_NFLOG => 0,
+        _ => layout::FEATURE_CHANGES,
+    };
+    entry
+        .tests
+        .iter()
+        .map(test)
+        .chain(entry.ops.iter().map(op))
+        .fold(0, |all, bit| all | bit)
 }
 
 impl RootMaker<'_> {
@@ -258,12 +280,13 @@ impl RootMaker<'_> {
                     ..*test
                 })
                 .collect();
-            let (rule, rules) = match entry.rules.as_slice() {
-                [] => (0, 0),
-                [one] => (one.0, 1),
+            *self.features |= features(entry);
+            let rule = match entry.rules.as_slice() {
+                [] => 0,
+                [one] => one.0,
                 many => {
                     let ids: Vec<u32> = many.iter().map(|rule| rule.0).collect();
-                    (self.writer.piece(ids.as_bytes()), ids.len() as u32)
+                    self.writer.piece(ids.as_bytes())
                 }
             };
             let mut list = |bytes: &[u8]| match bytes {
@@ -275,7 +298,7 @@ impl RootMaker<'_> {
                 padding: 0,
                 reject: entry.reject,
                 rule,
-                rules,
+                rules: entry.rules.len() as u32,
                 tests_at: list(tests.as_bytes()),
                 ops_at: list(entry.ops.as_bytes()),
                 tests: tests.len() as u16,

@@ -8,6 +8,7 @@
 use super::flatten::{Entry, Flat};
 use super::span::Span;
 use super::term::Term;
+use crate::image::layout::RULES_MAX;
 use std::collections::HashMap;
 
 /// What was left out or joined.
@@ -39,7 +40,7 @@ pub fn reduce(flat: Flat) -> (Flat, Reduced) {
     let mut reduced = Reduced::default();
     let mut shadows = Shadows::default();
     let mut keep = vec![Keep::Whole; count];
-    let mut group = 0;
+    let (mut group, mut joined) = (0, 1);
     for at in 0..count - 1 {
         let entry = &flat.entries[at];
         let landing = (jumped_from[at] as usize) < at;
@@ -63,13 +64,14 @@ pub fn reduce(flat: Flat) -> (Flat, Reduced) {
             && keep[group] == Keep::Whole
             && counts_only(&flat.entries[group], group)
             && flat.terms_of(group) == terms
-            && (group + 1..at).all(|between| keep[between] != Keep::Whole)
+            && joined < RULES_MAX
         {
+            joined += 1;
             keep[at] = Keep::Joined(group as u32);
             reduced.joined += 1;
             continue;
         }
-        group = at;
+        (group, joined) = (at, 1);
     }
     (rebuild(flat, &keep), reduced)
 }

@@ -44,8 +44,16 @@ pub struct Context<'p> {
     pub services: Services,
 }
 
+/// Whether an entry ends some time after loading.
+fn is_timed(entry: &SetEntry) -> bool {
+    entry.timeout.is_some_and(|seconds| seconds > 0)
+}
+
 /// Entries of a set that say the same.
 pub struct SetGroup {
+    /// Member of a list of sets; 0 for a set that is none. A `nomatch` of one member does not keep a
+    /// packet out of another.
+    pub member: usize,
     /// Whether they put a packet in the set (`nomatch` entries keep it out).
     pub inside: bool,
     /// Seconds that they live.
@@ -212,14 +220,13 @@ impl Context<'_> {
         terms
     }
 
-    /// A set that does not change: its entries as terms. `nomatch` and timeouts have to be run,
-    /// and so has "not in the set" of anything but plain addresses.
+    /// A set that does not change: its entries as terms. Timeouts have to be run, so have `nomatch`
+    /// entries of several dimensions, and so has "not in the set" of anything but plain addresses.
     fn set(&mut self, set: &NamedSet, fields: &[SetField], negate: bool) -> Option<Vec<Term>> {
         if set.dimensions.is_empty() {
             return self.list(set, fields, negate);
         }
-        let timed = |e: &SetEntry| e.nomatch || e.timeout.is_some_and(|t| t > 0);
-        if set.changes || set.entries.iter().any(timed) {
+        if set.changes || set.entries.iter().any(is_timed) {
             return None;
         }
         let foreign = set.dimensions.contains(&SetDimension::Address)
@@ -231,7 +238,8 @@ impl Context<'_> {
         if let Some(addresses) = set.addresses() {
             return Some(self.address(side(0), &addresses, negate));
         }
-        if negate || set.entries.len() > self.terms_max {
+        let nomatch = set.entries.iter().any(|entry| entry.nomatch);
+        if negate || nomatch || set.entries.len() > self.terms_max {
             return None;
         }
         let mut terms = Vec::with_capacity(set.entries.len());
@@ -289,20 +297,33 @@ impl Context<'_> {
         }
         let mut groups: Vec<SetGroup> = Vec::new();
         if set.dimensions.is_empty() {
-            for member in &set.members {
+            for (number, member) in set.members.iter().enumerate() {
                 if self.sets[member.0 as usize].dimensions.len() <= fields.len() {
-                    groups.extend(self.set_groups(*member, fields)?);
+                    let own = self.set_groups(*member, fields)?;
+                    groups.extend(own.into_iter().map(|g| SetGroup {
+                        member: number,
+                        ..g
+                    }));
                 }
-            }
-            // A `nomatch` of one member must not keep a packet out of another.
-            if groups.iter().any(|g| !g.inside) && set.members.len() > 1 {
-                return Err("a list of sets with nomatch entries");
             }
             return Ok(groups);
         }
         let foreign = set.dimensions.contains(&SetDimension::Address)
             && set.family.is_some_and(|f| f != self.family);
         if foreign || fields.len() < set.dimensions.len() {
+            return Ok(groups);
+        }
+        if !set.entries.iter().any(is_timed)
+            && let Some(addresses) = set.addresses()
+        {
+            let side = usize::from(fields[0] == SetField::Dst);
+            let terms = self.address(side, &addresses, false);
+            groups.push(SetGroup {
+                member: 0,
+                inside: true,
+                seconds: None,
+                terms,
+            });
             return Ok(groups);
         }
         let size = |e: &SetEntry| {
@@ -328,6 +349,7 @@ impl Context<'_> {
                     last.terms.extend(terms);
                 }
                 _ => groups.push(SetGroup {
+                    member: 0,
                     inside: !entry.nomatch,
                     seconds,
                     terms,

@@ -140,6 +140,7 @@ impl Builder<'_> {
             terms: terms.len() as u32,
             positions_at: writer.section(positions.as_bytes()),
             stride: Rows::new(words).stride as u32,
+            ones: u64::MAX,
             ..Chunk::default()
         };
         for side in 0..2 {

@@ -17,12 +17,15 @@ pub const ALIGN: usize = 64;
 pub const LENGTH_MAX: usize = 1 << 28;
 /// Steps of one walk over one root.
 pub const STEPS_MAX: u32 = 4096;
-/// Terms of one bit-vector chunk: one summary word of 64 bits over words of 64 bits.
-pub const CHUNK_TERMS_MAX: usize = 4096;
+/// Terms of one bit-vector chunk: a summary word over at most 16 words of 64 bits. More would make
+/// the kernel's verifier follow more paths than it allows.
+pub const CHUNK_TERMS_MAX: usize = 1024;
 /// Tests of one entry.
 pub const TESTS_MAX: usize = 8;
 /// Operations of one entry.
 pub const OPS_MAX: usize = 8;
+/// Rules that count with one entry.
+pub const RULES_MAX: usize = 64;
 /// Bit-vector chunks that one packet can meet in one root.
 pub const CHUNKS_MAX: usize = 64;
 /// Steps of the search in an address map.
@@ -101,13 +104,27 @@ pub struct Header {
     pub worst_loads: u32,
     /// Entries that the dearest packet can meet in one root.
     pub worst_steps: u32,
-    /// Bits: 1 some operation changes packets or flows.
+    /// Bits: `FEATURE_*`.
     pub features: u32,
+    /// Packet clock (ms) when the image was put into its slot: the loader writes it. Not part of
+    /// the checksum.
+    pub loaded_ms: u64,
     /// Root of each (family, hook, table), 0 without.
     pub roots: [u32; ROOTS],
     /// The same for packets whose transport header is cut short.
     pub shorts: [u32; ROOTS],
 }
+
+/// Byte offset of [`Header::loaded_ms`].
+pub const LOADED_AT: usize = std::mem::offset_of!(Header, loaded_ms);
+/// Some operation changes packets or flows.
+pub const FEATURE_CHANGES: u32 = 1;
+/// Some test asks for fields of flows.
+pub const FEATURE_FLOW_FIELDS: u32 = 2;
+/// Some test remembers.
+pub const FEATURE_HISTORY: u32 = 4;
+/// Entries of sets have lifetimes, so [`Header::loaded_ms`] matters.
+pub const FEATURE_LIFETIMES: u32 = 8;
 
 /// An interface pattern: a name belongs to it when `name & mask == name of the pattern`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -280,7 +297,9 @@ pub struct Chunk {
     /// Bytes of a row: with one word, the word; with more, a summary word and the words.
     pub stride: u32,
     /// Zero.
-    pub padding: [u32; 3],
+    pub zero: u32,
+    /// All ones: where an AND of rows begins.
+    pub ones: u64,
     /// Source and destination.
     pub addresses: [AddressMap; 2],
     /// Source and destination port.
@@ -301,9 +320,9 @@ pub struct Entry {
     pub padding: u8,
     /// Answer of a reject: `WEIR_REJECT_*`.
     pub reject: u16,
-    /// Rule id, or with several rules the offset of their u32 ids.
+    /// Rule that counts, or with several the offset of their u32 ids.
     pub rule: u32,
-    /// Rules counted.
+    /// Rules that count, at most [`RULES_MAX`].
     pub rules: u32,
     /// [`Test`] each.
     pub tests_at: u32,
@@ -368,7 +387,7 @@ pub const TEST_TTL: u8 = 9;
 pub const TEST_TOS: u8 = 10;
 /// TCP option of kind `a` present; absent for other protocols.
 pub const TEST_TCP_OPTION: u8 = 11;
-/// MSS option in one of `count` (u32, u32) pairs; absent without.
+/// MSS option in one of `count` (u32, u32) pairs; false without the option.
 pub const TEST_TCP_MSS: u8 = 12;
 /// SPI in one of `count` pairs; absent for other protocols.
 pub const TEST_SPI: u8 = 13;

@@ -10,9 +10,10 @@ pub mod write;
 
 pub use check::{Error, Image};
 
-use layout::CHECKSUM_AT;
+use layout::{CHECKSUM_AT, LOADED_AT};
 
-/// FNV-1a over 64-bit words (the length is a multiple of 64), leaving out the checksum's own field.
+/// FNV-1a over 64-bit words (the length is a multiple of 64), leaving out the checksum's own field and what the
+/// loader writes.
 pub fn checksum(bytes: &[u8]) -> u64 {
     let mut sum = 0xcbf2_9ce4_8422_2325u64;
     for (at, word) in bytes.as_chunks::<8>().0.iter().enumerate() {

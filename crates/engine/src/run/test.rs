@@ -113,7 +113,8 @@ impl Context<'_, '_> {
                     Some(&[high, low]) => {
                         Some(self.in_pairs(test, u32::from(u16::from_be_bytes([high, low]))))
                     }
-                    _ => None,
+                    // As in xt_tcpmss: without the option it is in no range, so "not" holds.
+                    _ => Some(false),
                 }
             }
             (layout::TEST_SPI, Transport::Spi(spi)) => Some(self.in_pairs(test, *spi)),

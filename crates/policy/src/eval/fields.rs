@@ -120,7 +120,8 @@ fn transport_condition(cond: &Cond, packet: &Packet) -> Truth {
         }
         (Cond::TcpMss(values), Transport::Tcp { options, .. }) => match tcp_option(options, 2) {
             Some(&[high, low]) => values.contains(u16::from_be_bytes([high, low])).into(),
-            _ => Truth::Absent,
+            // As in xt_tcpmss: without the option it is in no range, so "not" holds.
+            _ => Truth::No,
         },
         (Cond::Icmp { kind, codes }, Transport::Icmp { kind: is, code, .. }) => kind
             .is_none_or(|k| k == *is && (codes.0..=codes.1).contains(code))

@@ -146,7 +146,7 @@ pub enum Cond {
     },
     /// A TCP option of this kind is present.
     TcpOption(u8),
-    /// Value of the MSS option; does not hold without the option.
+    /// Value of the MSS option; without the option it is in no range (so a negated test holds).
     TcpMss(RangeSet<u16>),
     /// ICMP or ICMPv6 type and codes.
     Icmp {

@@ -68,18 +68,60 @@ pub struct NamedSet {
 }
 
 impl NamedSet {
-    /// The addresses of a one-dimensional address set without `nomatch` entries, else `None`.
+    /// The addresses of a one-dimensional address set that rules do not change, else `None`.
+    /// Timeouts are not looked at. The most specific entry decides: `nomatch` takes out what a
+    /// wider entry put in, and what a narrower one puts in stays.
     pub fn addresses(&self) -> Option<RangeSet<u128>> {
         if self.dimensions != [SetDimension::Address] || self.changes {
             return None;
         }
-        let mut ranges = Vec::with_capacity(self.entries.len());
+        let mut entries = Vec::with_capacity(self.entries.len());
         for entry in &self.entries {
             match entry.parts.as_slice() {
-                [SetPart::Addresses(first, last)] if !entry.nomatch => ranges.push((*first, *last)),
+                [SetPart::Addresses(first, last)] => entries.push((*first, *last, entry.nomatch)),
                 _ => return None,
             }
         }
-        Some(RangeSet::from_ranges(ranges))
+        if !entries.iter().any(|entry| entry.2) {
+            return Some(RangeSet::from_ranges(
+                entries.into_iter().map(|e| (e.0, e.1)),
+            ));
+        }
+        // Widest first, and of equals the first written last, so that it has the last word.
+        entries.reverse();
+        entries.sort_by_key(|(first, last, _)| std::cmp::Reverse(last - first));
+        let mut all = RangeSet::default();
+        for (first, last, nomatch) in entries {
+            let range = RangeSet::range(first, last);
+            all = match nomatch {
+                false => all.union(&range),
+                true => all.intersect(&range.complement(u128::MAX)),
+            };
+        }
+        Some(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_specific_entry_decides() {
+        let entry = |first, last, nomatch| SetEntry {
+            parts: vec![SetPart::Addresses(first, last)],
+            nomatch,
+            timeout: None,
+        };
+        let set = NamedSet {
+            name: "s".into(),
+            family: Some(Family::V4),
+            dimensions: vec![SetDimension::Address],
+            entries: vec![entry(5, 5, false), entry(0, 15, false), entry(4, 7, true)],
+            members: vec![],
+            changes: false,
+        };
+        let addresses = set.addresses().expect("one dimension");
+        assert_eq!(addresses.ranges(), &[(0, 3), (5, 5), (8, 15)]);
     }
 }

@@ -232,6 +232,10 @@ fn snippet<'s>(
     )
 }
 
+/// How many candidates are compared for one suggestion, so that a file with many chains and many
+/// faulty lines is still read in time.
+const CANDIDATES_MAX: usize = 1000;
+
 /// The candidate nearest to `word`, if it is near enough to be what was meant.
 #[must_use]
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
@@ -242,6 +246,7 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
     };
     candidates
         .into_iter()
+        .take(CANDIDATES_MAX)
         .map(|candidate| (edit_distance(word, candidate), candidate))
         .filter(|&(distance, candidate)| {
             distance <= allowed && distance < candidate.chars().count()

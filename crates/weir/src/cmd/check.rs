@@ -40,7 +40,8 @@ struct Summary {
     tables: Vec<TableSummary>,
     not_enforced: Vec<NotEnforced>,
     image_bytes: Option<usize>,
-    shadowed: Option<usize>,
+    flattened: Option<usize>,
+    unreachable: Option<usize>,
     cost: Vec<Cost>,
     messages: Vec<Message>,
 }
@@ -122,7 +123,8 @@ fn summary(loaded: &Loaded, compiled: Option<&Compiled>) -> Summary {
         tables: policy.map_or_else(Vec::new, tables),
         not_enforced: Vec::new(),
         image_bytes: compiled.map(|c| c.report.bytes),
-        shadowed: compiled.map(|c| c.report.shadowed),
+        flattened: compiled.map(|c| c.report.roots.iter().map(|root| root.flattened).sum()),
+        unreachable: compiled.map(|c| c.report.shadowed),
         cost: compiled.map_or_else(Vec::new, costs),
         messages: messages(&loaded.diagnostics, &loaded.sources),
     };
@@ -198,12 +200,13 @@ fn text(out: &mut Output, summary: &Summary, cost: bool) -> anyhow::Result<()> {
             part.family, part.table, part.why
         ))?;
     }
-    if let (Some(size), Some(shadowed)) = (summary.image_bytes, summary.shadowed) {
+    if let (Some(size), Some(entries)) = (summary.image_bytes, summary.flattened) {
         let each = size as u64 / summary.rules.max(1) as u64;
         out.line(format!(
-            "compiled: {} ({each} bytes a rule); {} no packet can reach",
+            "compiled: {} ({each} bytes a rule), {} of {} out of every packet's reach",
             bytes(size as u64),
-            count(shadowed as u64, "rule", "rules")
+            number(summary.unreachable.unwrap_or(0) as u64),
+            count(entries as u64, "entry", "entries")
         ))?;
         let loads = summary
             .cost

@@ -30,7 +30,7 @@ pub struct Args {
     reading: ReadingArgs,
     #[command(flatten)]
     capturing: CaptureArgs,
-    /// Print only the counters at the end.
+    /// Print only the counters at the end; with --json as `counters --rules --json` does.
     #[arg(long)]
     quiet: bool,
     /// Print JSON: one object per packet.
@@ -106,9 +106,13 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         }
     }
     drop(progress);
-    match replay {
-        Some(replay) if !out.is_json() => counters(out, &places.counters(&replay.runner.counters))?,
-        _ => {}
+    if let Some(replay) = replay {
+        let lines = places.counters(&replay.runner.counters);
+        match (out.is_json(), args.quiet) {
+            (true, true) => out.object(&lines)?,
+            (true, false) => {}
+            (false, _) => counters(out, &lines)?,
+        }
     }
     Ok(Exit::Done)
 }

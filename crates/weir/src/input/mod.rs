@@ -8,6 +8,7 @@ mod hosts;
 mod loaded;
 mod message;
 mod read;
+mod related;
 
 pub use hosts::{Answers, Hosts};
 pub use message::{Message, messages};
@@ -134,7 +135,15 @@ fn origins(policy: &Policy) -> Vec<Option<Origin>> {
 
 /// Reads, parses and lowers files, and prints their messages. Wrong input is not yet an error.
 pub fn read_and_lower(args: &FileArgs) -> anyhow::Result<Loaded> {
-    lower_texts(&read_files(&args.files)?, &args.reading)
+    let texts = read_files(&args.files)?;
+    let mut loaded = parse(&texts, args.reading.dialect.as_deref())?;
+    loaded.lower(Hosts::asking(), args.reading.allow_unsupported);
+    if let Some(policy) = &loaded.policy {
+        let note = related::note(policy, &loaded.sources);
+        loaded.diagnostics.extend(note);
+    }
+    loaded.tell(Severity::Note);
+    Ok(loaded)
 }
 
 /// Reads, parses and lowers files; wrong input is an error.

@@ -21,6 +21,13 @@ pub enum Format {
     Json,
 }
 
+/// The answer of a command that failed.
+#[derive(serde::Serialize)]
+struct Failed {
+    error: String,
+    exit: u8,
+}
+
 /// Where a command's answer goes.
 pub struct Output {
     writer: Box<dyn Write>,
@@ -79,6 +86,18 @@ impl Output {
     /// Hands everything to the reader now; streams call it after each piece.
     pub fn flush(&mut self) -> anyhow::Result<()> {
         Ok(self.writer.flush()?)
+    }
+
+    /// The last words of a command that failed: as JSON the error, so that a program that reads our
+    /// answer finds one.
+    pub fn failed(&mut self, error: &anyhow::Error) -> anyhow::Result<()> {
+        if self.is_json() {
+            self.record(&report(Failed {
+                error: format!("{error:#}"),
+                exit: crate::exit::code(error) as u8,
+            }))?;
+        }
+        self.flush()
     }
 
     /// Text in a colour, where colours are on.

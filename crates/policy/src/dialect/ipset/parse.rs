@@ -74,7 +74,7 @@ impl Parser {
         let place = Span::new(self.source, start + column, start + text.len());
         let line = Line::new(number, column + 1);
         if let Some(comment) = trimmed.strip_prefix('#') {
-            let kind = StatementKind::Comment(comment.into());
+            let kind = StatementKind::Comment(comment.trim_end_matches('\r').into());
             self.statements.push(Statement {
                 at: Place(place),
                 line,

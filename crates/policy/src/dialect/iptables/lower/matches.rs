@@ -23,8 +23,19 @@ pub(super) struct Tests<'l, 'a> {
     pub(super) tests: Vec<Test>,
     /// Why the rule cannot be honoured.
     pub(super) refused: Vec<Diagnostic>,
-    /// The rule could only accept, so that a test that never holds makes it stricter.
-    pub(super) only_opens: bool,
+    /// What the rule does with a packet that it matches.
+    pub(super) effect: Effect,
+}
+
+/// What a rule does with a packet, as far as it decides whether a narrower or wider rule is stricter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// It accepts: a rule that matches less is stricter.
+    Opens,
+    /// It drops or rejects: a rule that matches more is stricter.
+    Closes,
+    /// Anything else.
+    Other,
 }
 
 impl Tests<'_, '_> {
@@ -234,7 +245,8 @@ impl Tests<'_, '_> {
     }
 
     /// A list of states. The states SNAT and DNAT never hold here, because weir's own tracking does
-    /// not translate; where that can only make the rule stricter it is said, else refused.
+    /// not translate. Leaving them out makes a plain list match less and a negated one match more;
+    /// where that is stricter it is said, else the rule is refused.
     fn states(&mut self, option: &Opt, bits: u64) {
         // INVALID, NEW, RELATED, ESTABLISHED, UNTRACKED, in the order of their names.
         const MODEL: [u8; 5] = [1, 2, 8, 4, 16];
@@ -245,9 +257,14 @@ impl Tests<'_, '_> {
             .filter(|bit| bits >> bit & 1 == 1)
             .map(|bit| small::CT_STATES[bit])
             .collect();
+        let stricter = match self.effect {
+            Effect::Opens => !option.negated,
+            Effect::Closes => option.negated,
+            Effect::Other => false,
+        };
         if !translated.is_empty() {
             let names = translated.join(" and ");
-            if option.negated || !self.only_opens {
+            if !stricter {
                 let help = "weir does not see the kernel's address translation";
                 return self.unsupported(option.at.0, &format!("the state {names}"), help);
             }

@@ -29,6 +29,15 @@ fn number32(instance: &Instance, name: &str) -> Option<u32> {
     number(instance, name).and_then(|number| u32::try_from(number).ok())
 }
 
+/// Days as bits; all of them without the option.
+fn days(instance: &Instance, name: &str, all: u32) -> u32 {
+    let bits = number32(instance, name).unwrap_or(all);
+    match instance.option(name) {
+        Some(option) if option.negated => !bits & all,
+        _ => bits,
+    }
+}
+
 fn has(instance: &Instance, name: &str) -> bool {
     instance.option(name).is_some()
 }
@@ -197,8 +206,8 @@ impl Tests<'_, '_> {
             date_stop: number(instance, "datestop").unwrap_or(u64::MAX),
             day_start: second("timestart", 0),
             day_stop: second("timestop", 86_399),
-            month_days: number32(instance, "monthdays").unwrap_or(0xffff_fffe),
-            week_days: number(instance, "weekdays").unwrap_or(0xfe) as u8,
+            month_days: days(instance, "monthdays", 0xffff_fffe),
+            week_days: days(instance, "weekdays", 0xfe) as u8,
             offset: 0,
             contiguous: has(instance, "contiguous"),
         };

@@ -35,6 +35,17 @@ const SHARED_MEMORY: &[&str] = &[
 
 /// Whether leaving the rule out can only make the policy stricter.
 pub(super) fn only_opens(table: &TableState<'_>, entry: &Entry<'_>) -> bool {
+    let own = match &entry.rule.target {
+        Some(Target::Verdict(BuiltIn::Return, _) | Target::Goto(..)) => false,
+        _ => rule_only_opens(table, entry),
+    };
+    own && entry
+        .jump
+        .is_none_or(|chain| chain_only_opens(table, chain))
+}
+
+/// Whether all that a rule itself can do is to accept, to note, or to lead elsewhere.
+fn rule_only_opens(table: &TableState<'_>, entry: &Entry<'_>) -> bool {
     let shared = |instance: &Instance| SHARED_MEMORY.contains(&instance.spec.name);
     if entry.rule.matches.iter().any(shared) {
         return false;
@@ -42,40 +53,34 @@ pub(super) fn only_opens(table: &TableState<'_>, entry: &Entry<'_>) -> bool {
     match &entry.rule.target {
         None => true,
         Some(Target::Verdict(BuiltIn::Accept, _)) => table.table == Table::Filter,
-        Some(Target::Verdict(BuiltIn::Drop | BuiltIn::Return, _)) | Some(Target::Goto(..)) => false,
+        Some(Target::Verdict(BuiltIn::Drop, _)) => false,
+        Some(Target::Verdict(BuiltIn::Return, _)) => true,
         Some(Target::Module(instance)) => NOTES.contains(&instance.spec.name),
-        Some(Target::Jump(..)) => {
-            let mut seen = vec![false; table.chains.len()];
-            entry
-                .jump
-                .is_some_and(|chain| chain_only_opens(table, chain, &mut seen))
-        }
+        Some(Target::Jump(..) | Target::Goto(..)) => entry.jump.is_some(),
     }
 }
 
 /// Whether everything that a called chain can do is to accept or to note. RETURN in it leads back to
 /// the rule after the call, as does leaving the call out.
-fn chain_only_opens(table: &TableState<'_>, chain: usize, seen: &mut [bool]) -> bool {
-    if std::mem::replace(&mut seen[chain], true) {
-        return true;
-    }
-    table.chains[chain]
-        .rules
-        .iter()
-        .map(|index| &table.entries[index])
-        .all(|entry| {
-            let shared = |instance: &Instance| SHARED_MEMORY.contains(&instance.spec.name);
-            if entry.rule.matches.iter().any(shared) {
+fn chain_only_opens(table: &TableState<'_>, chain: usize) -> bool {
+    let mut seen = vec![false; table.chains.len()];
+    let mut open = vec![chain];
+    while let Some(chain) = open.pop() {
+        if std::mem::replace(&mut seen[chain], true) {
+            continue;
+        }
+        for entry in table.chains[chain]
+            .rules
+            .iter()
+            .map(|index| &table.entries[index])
+        {
+            if !rule_only_opens(table, entry) {
                 return false;
             }
-            match &entry.rule.target {
-                Some(Target::Verdict(BuiltIn::Return, _)) => true,
-                Some(Target::Jump(..) | Target::Goto(..)) => entry
-                    .jump
-                    .is_some_and(|next| chain_only_opens(table, next, seen)),
-                _ => only_opens(table, entry),
-            }
-        })
+            open.extend(entry.jump);
+        }
+    }
+    true
 }
 
 impl Lowering<'_> {

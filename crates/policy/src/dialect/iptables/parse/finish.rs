@@ -648,13 +648,15 @@ impl Finish<'_> {
                 continue;
             };
             if let Value::Number(bits) = &mut option.value {
-                if std::mem::take(&mut option.negated) {
+                if option.negated {
                     *bits = !*bits & all;
                 }
-                if *bits == 0 {
-                    let at = option.at.0;
-                    let diagnostic = Diagnostic::error("never-matches", at, "no day is left");
-                    self.found.push(diagnostic.help("take the rule out"));
+                // No day at all can only be written as "not every day".
+                option.negated = *bits == 0;
+                if option.negated {
+                    *bits = all;
+                    let found = Diagnostic::warning("never-matches", option.at.0, "no day is left");
+                    self.found.push(found.help("take the rule out"));
                 }
             }
             self.drop_default(name, &Value::Number(all));

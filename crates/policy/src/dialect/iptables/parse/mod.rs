@@ -135,7 +135,7 @@ impl Parser {
         let trimmed = text.trim_start_matches([' ', '\t']);
         let line = Line::new(number, text.len() - trimmed.len() + 1);
         if let Some(comment) = trimmed.strip_prefix('#') {
-            let kind = StatementKind::Comment(comment.into());
+            let kind = StatementKind::Comment(comment.trim_end_matches('\r').into());
             let at = Span::new(
                 self.source,
                 start + text.len() - trimmed.len(),

@@ -90,7 +90,8 @@ impl Parser {
         };
         self.in_unknown_table = false;
         self.block = Some(Block { table, at });
-        self.no_more(cursor)?;
+        // The lines that follow belong to the table even where a stray word follows its name.
+        let _ = self.no_more(cursor);
         Some(StatementKind::Table(table))
     }
 
@@ -104,7 +105,7 @@ impl Parser {
             self.report(found.help("a table starts with a line such as `*filter`"));
             return None;
         }
-        self.no_more(cursor)?;
+        let _ = self.no_more(cursor);
         Some(StatementKind::Commit)
     }
 

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The image: structures and how to read them. Twin of engine::image::layout: same names, order and
+ * numbers. Offsets are bytes from the start of the image; user space has checked all of them, so
+ * the mask here only tells the verifier what it cannot know.
+ */
+#ifndef WEIR_IMAGE_H
+#define WEIR_IMAGE_H
+
+#include "abi.h"
+
+#define WEIR_STEPS_MAX 4096
+#define WEIR_CHUNK_WORDS_MAX 16
+#define WEIR_CHUNKS_MAX 64
+#define WEIR_SEARCH_STEPS_MAX 24
+#define WEIR_TABLES_MAX 6
+#define WEIR_GROUP_MAX 16
+#define WEIR_SPLITS_MAX 8
+#define WEIR_TESTS_MAX 8
+#define WEIR_OPS_MAX 8
+#define WEIR_RULES_MAX 64
+#define WEIR_ROOTS 30
+#define WEIR_NONE 0xffffffffu
+
+/* Dimensions: bits of weir_chunk.used. */
+#define WEIR_DIM_SRC 0
+#define WEIR_DIM_DST 1
+#define WEIR_DIM_SRC_PORT 2
+#define WEIR_DIM_DST_PORT 3
+#define WEIR_DIM_PROTO 4
+#define WEIR_DIM_KIND 5
+#define WEIR_DIM_FLAGS 6
+#define WEIR_DIM_IN 7
+#define WEIR_DIM_OUT 8
+#define WEIR_DIMS 9
+
+struct weir_header {
+	__u32 magic;
+	__u32 version;
+	__u32 length;
+	__u32 rule_count;
+	__u64 checksum;
+	__u64 budget;
+	__u32 history_count;
+	__u32 patterns_at;
+	__u32 patterns;
+	__u32 worst_loads;
+	__u32 worst_steps;
+	__u32 features;
+	__u64 loaded_ms;	/* packet clock when user space put the image into its slot */
+	__u32 roots[WEIR_ROOTS];
+	__u32 shorts[WEIR_ROOTS];
+};
+
+enum weir_feature {		/* bits of weir_header.features */
+	WEIR_FEATURE_CHANGES = 1,	/* operations change packets or flows */
+	WEIR_FEATURE_FLOW_FIELDS = 2,	/* tests of fields of flows */
+	WEIR_FEATURE_HISTORY = 4,	/* tests that remember */
+	WEIR_FEATURE_LIFETIMES = 8,	/* loaded_ms matters */
+};
+
+struct weir_pattern {
+	__u64 name[2];
+	__u64 mask[2];
+};
+
+struct weir_root {
+	__u32 entries_at;
+	__u32 entries;
+	__u32 family;
+	__u32 tables;
+	__u32 tables_at;
+	__u32 services_at;
+	__u32 chunks;
+	__u32 chunks_at;
+	__u32 splits;
+	__u32 splits_at;
+	__u32 split_nodes;
+	__u32 padding[5];
+};
+
+struct weir_map {
+	__u32 table_at;
+	__u32 values;
+	__u32 rows_at;
+	__u32 rows;
+};
+
+struct weir_address_map {
+	__u64 base[2];
+	__u32 shift;
+	__u32 cell_last;
+	__u32 index_at;
+	__u32 bounds_at;
+	__u32 bounds;
+	__u32 classes_at;
+	__u32 steps;
+	__u32 rows_at;
+	__u32 rows;
+	__u32 padding;
+};
+
+struct weir_chunk {
+	__u32 used;
+	__u32 words;
+	__u32 terms;
+	__u32 positions_at;
+	__u32 stride;
+	__u32 zero;		/* zero and all ones, but unknown to the verifier */
+	__u64 ones;
+	struct weir_address_map addresses[2];
+	struct weir_map ports[2];
+	struct weir_map small[5];
+};
+
+struct weir_entry {
+	__u8 verdict;		/* 0: go on; enum weir_verdict; WEIR_VERDICT_HOT_DROP */
+	__u8 padding;
+	__u16 reject;
+	__u32 rule;		/* with several rules: offset of their u32 ids */
+	__u32 rules;
+	__u32 tests_at;
+	__u32 ops_at;
+	__u16 tests;
+	__u16 ops;
+	__u32 next_match;
+	__u32 next_fail;
+};
+#define WEIR_VERDICT_HOT_DROP 4
+
+struct weir_residual {		/* layout::Test */
+	__u8 kind;
+	__u8 negate;
+	__u16 small;
+	__u32 a;
+	__u32 b;
+	__u32 at;
+	__u32 count;
+	__u32 padding[3];
+};
+
+enum weir_test_kind {
+	WEIR_TEST_MARK = 1,
+	WEIR_TEST_CONNMARK = 2,
+	WEIR_TEST_SRC_MASKED = 3,
+	WEIR_TEST_DST_MASKED = 4,
+	WEIR_TEST_MAC = 5,
+	WEIR_TEST_PACKET_TYPE = 6,
+	WEIR_TEST_OWNER = 7,
+	WEIR_TEST_LENGTH = 8,
+	WEIR_TEST_TTL = 9,
+	WEIR_TEST_TOS = 10,
+	WEIR_TEST_TCP_OPTION = 11,
+	WEIR_TEST_TCP_MSS = 12,
+	WEIR_TEST_SPI = 13,
+	WEIR_TEST_SCTP = 14,
+	WEIR_TEST_ROUTING = 15,
+	WEIR_TEST_CT = 16,
+	WEIR_TEST_SRC_TYPE = 17,
+	WEIR_TEST_HISTORY = 18,
+	WEIR_TEST_UNTIL = 19,
+	WEIR_TEST_MALFORMED = 20,
+	WEIR_TEST_DST_TYPE = 21,
+};
+
+struct weir_op {
+	__u8 kind;
+	__u8 small;
+	__u16 index;
+	__u32 rule;
+	__u32 a;
+	__u32 b;
+};
+
+enum weir_op_kind {
+	WEIR_OP_LOG = 1,
+	WEIR_OP_NFLOG = 2,
+	WEIR_OP_MARK = 3,
+	WEIR_OP_CONNMARK = 4,
+	WEIR_OP_SAVE_MARK = 5,
+	WEIR_OP_RESTORE_MARK = 6,
+	WEIR_OP_NOTRACK = 7,
+	WEIR_OP_TOS = 8,
+	WEIR_OP_CLASSIFY = 9,
+	WEIR_OP_MSS = 10,
+};
+
+/* A structure in the image. `image` is a map value, `at` an offset. */
+#define IMAGE_AT(type, image, mask, at) ((const type *)((image) + ((at) & (mask))))
+#define IMAGE_U16(image, mask, at) (*IMAGE_AT(__u16, image, mask, at))
+#define IMAGE_U32(image, mask, at) (*IMAGE_AT(__u32, image, mask, at))
+#define IMAGE_U64(image, mask, at) (*IMAGE_AT(__u64, image, mask, at))
+
+/* Offset of the root of a family, hook and table; 0 when packets need not be judged there. */
+static __always_inline __u32 image_root(const __u8 *image, const struct weir_packet *p, __u8 table)
+{
+	const struct weir_header *h = (const struct weir_header *)image;
+	__u32 number = ((p->family == 6 ? 5 : 0) + p->hook) * 3 + table;
+
+	if (number >= WEIR_ROOTS)
+		return 0;
+	return p->transport == WEIR_TRANSPORT_SHORT ? h->shorts[number] : h->roots[number];
+}
+
+#endif

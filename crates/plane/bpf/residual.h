@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The tests of an entry that are run, each in a function that the verifier follows once. Twin of
+ * engine::run::test. Answers: WEIR_FAILS also where the packet has no such field, negated or not.
+ */
+#ifndef WEIR_RESIDUAL_H
+#define WEIR_RESIDUAL_H
+
+#include "flow.h"
+#include "classify.h"
+#include "locals.h"
+#include "maps.h"
+#include "meta.h"
+#if __has_include("history.h")
+#include "history.h"
+#else
+/* Images whose header says WEIR_FEATURE_HISTORY must not be loaded without history.h. */
+#define history_test(slot, at, packet, flow, now_ms) WEIR_ABSENT
+#endif
+#ifndef WEIR_FLOW_FIELDS
+/* The same for WEIR_FEATURE_FLOW_FIELDS and flow_field_test. */
+#define flow_field_test(image, mask, test, packet, flow, now_ms) WEIR_ABSENT
+#endif
+
+enum weir_answer {
+	WEIR_FAILS = 0,
+	WEIR_HOLDS = 1,
+	WEIR_HOT_DROP = 2,
+	WEIR_ABSENT = 3,
+};
+
+#define WEIR_SCTP_CHUNKS_MAX 32
+#define WEIR_TCP_OPTIONS_STEPS 40
+
+/* The mask as a whole register: spilled as half a stack slot, the verifier would forget it. */
+static __always_inline __u64 image_mask(void)
+{
+	__u64 mask = weir_image_mask;
+
+	OPAQUE(mask);
+	return mask;
+}
+
+/* A byte of the packet at an offset from its network header. The caller has checked `have`. */
+static __always_inline __u8 packet_byte(const struct weir_seen *seen, __u32 at)
+{
+	return BYTES_AT(seen->bytes.base + at)->in6_u.u6_addr8[0];
+}
+
+/* Whether a value is in one of `count` sorted (first, last) pairs of the image. */
+static __always_inline bool in_pairs(const __u8 *image, __u64 mask, __u32 at, __u32 count,
+				     __u32 value)
+{
+	__u32 low = 0;
+
+	for (int i = 0; i < 18; i++) {
+		__u32 half = count >> 1, pair = at + (low + half) * 8;
+
+		if (!count)
+			break;
+		if (value < IMAGE_U32(image, mask, pair)) {
+			count = half;
+		} else if (value > IMAGE_U32(image, mask, pair + 4)) {
+			low += half + 1;
+			count -= half + 1;
+		} else {
+			return true;
+		}
+	}
+	return false;
+}
+
+static __always_inline bool in_mask(const __u8 *image, __u64 mask, __u32 at, const __u64 value[2])
+{
+	const __u64 *w = IMAGE_AT(__u64, image, mask, at);
+
+	return (value[0] & w[2]) == w[0] && (value[1] & w[3]) == w[1];
+}
+
+/* A TCP option (RFC 9293 section 3.2): whether it is there, and the two bytes of an MSS. */
+__noinline int test_tcp_option(struct walk *w, __u32 wanted, __u32 start)
+{
+	__u32 at = start, length;
+
+	if (!w || w->packet.transport != WEIR_TRANSPORT_TCP)
+		return -1;
+	length = w->packet.tcp_options;
+	start = w->packet.transport_offset + 20;
+	if (start + length > w->seen.bytes.have)
+		length = start < w->seen.bytes.have ? w->seen.bytes.have - start : 0;
+	for (int i = 0; i < WEIR_TCP_OPTIONS_STEPS; i++) {
+		__u32 kind, size = 0, from, to;
+
+		if (at >= length)
+			return -1;
+		kind = packet_byte(&w->seen, start + at);
+		if (kind < 2) {
+			if (kind == wanted)
+				return 0;
+			at++;
+			continue;
+		}
+		if (at + 1 < length)
+			size = packet_byte(&w->seen, start + at + 1);
+		if (!size)
+			size = 1;
+		if (kind == wanted) {
+			from = at + 2 < length ? at + 2 : length;
+			to = at + size < length ? at + size : length;
+			if (from + 2 != to)
+				return 0;
+			return 0x10000 | (__u32)packet_byte(&w->seen, start + from) << 8 |
+			       packet_byte(&w->seen, start + from + 1);
+		}
+		at += size;
+	}
+	return -1;
+}
+
+/* SCTP chunk types against the set of a test (RFC 9260 section 3.2). */
+__noinline int test_sctp(struct walk *w, __u32 at, __u32 how, __u32 start)
+{
+	const __u8 *image;
+	__u64 present[4] = {};
+	const __u64 *wanted;
+	__u32 where, readable;
+	int answer = how == 1 ? WEIR_FAILS : WEIR_HOLDS;
+
+	if (!w || w->packet.transport != WEIR_TRANSPORT_SCTP)
+		return WEIR_ABSENT;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return WEIR_ABSENT;
+	wanted = IMAGE_AT(__u64, image, image_mask(), at);
+	where = w->packet.transport_offset + 12 + start;
+	readable = w->packet.length < w->seen.bytes.have ? w->packet.length : w->seen.bytes.have;
+	for (int i = 0; i < WEIR_SCTP_CHUNKS_MAX; i++) {
+		__u32 kind, size;
+
+		if (where + 4 > readable)
+			break;
+		kind = packet_byte(&w->seen, where);
+		size = (__u32)packet_byte(&w->seen, where + 2) << 8 |
+		       packet_byte(&w->seen, where + 3);
+		if (size < 4)
+			break;
+		present[kind >> 6 & 3] |= 1ULL << (kind & 63);
+		where += (size + 3) & ~3U;
+	}
+	for (int i = 0; i < 4; i++) {
+		if (how == 0 && (wanted[i] & present[i]) != wanted[i])
+			answer = WEIR_FAILS;
+		if (how == 1 && (wanted[i] & present[i]))
+			answer = WEIR_HOLDS;
+		if (how > 1 && (present[i] & ~wanted[i]))
+			answer = WEIR_FAILS;
+	}
+	return answer;
+}
+
+static __always_inline int test_owner(const struct walk *w, const struct weir_residual *t)
+{
+	__u32 uid, gid;
+
+	if (!meta_owner(&w->seen, &uid, &gid))
+		return WEIR_FAILS;
+	if (t->small == 3)
+		return WEIR_HOLDS;
+	if (t->small == 2)
+		uid = gid;
+	return uid >= t->a && uid <= t->b;
+}
+
+static __always_inline int test_mac(const struct walk *w, const struct weir_residual *t)
+{
+	__u64 mac = meta_mac(&w->seen);
+
+	if (mac == ~0ULL)
+		return WEIR_ABSENT;
+	return mac == ((__u64)t->small << 32 | t->a);
+}
+
+/* Tests of what is not in struct weir_packet. */
+__noinline int test_rare(struct walk *w, __u32 test_at)
+{
+	const struct weir_residual *t;
+	const struct weir_packet *p;
+	const __u8 *image;
+	__u64 mask = image_mask();
+	__u32 mark;
+	int option;
+
+	if (!w)
+		return WEIR_ABSENT;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return WEIR_ABSENT;
+	t = IMAGE_AT(struct weir_residual, image, mask, test_at);
+	p = &w->packet;
+	switch (t->kind) {
+	case WEIR_TEST_CONNMARK:
+		if (!flow_mark(&w->flow, &mark))
+			return WEIR_ABSENT;
+		return (mark & t->b) == t->a;
+	case WEIR_TEST_MAC:
+		return test_mac(w, t);
+	case WEIR_TEST_OWNER:
+		return test_owner(w, t);
+	case WEIR_TEST_TCP_OPTION:
+		if (p->transport != WEIR_TRANSPORT_TCP)
+			return WEIR_ABSENT;
+		return test_tcp_option(w, t->a, 0) >= 0;
+	case WEIR_TEST_TCP_MSS:
+		option = test_tcp_option(w, 2, 0);
+		if (option < 0x10000)
+			return WEIR_ABSENT;
+		return in_pairs(image, mask, t->at, t->count, option & 0xffff);
+	case WEIR_TEST_SCTP:
+		return test_sctp(w, t->at, t->small, 0);
+	case WEIR_TEST_SRC_TYPE:
+		return !!(weir_address_types(p->src[0], p->src[1], p->family) & t->a);
+	case WEIR_TEST_DST_TYPE:
+		return !!(weir_address_types(p->dst[0], p->dst[1], p->family) & t->a);
+	case WEIR_TEST_HISTORY:
+		return history_test(w->slot, t->at, p, &w->flow, w->now_ms);
+	case WEIR_TEST_CT:
+		return flow_field_test(image, mask, t, p, &w->flow, w->now_ms);
+	}
+	return WEIR_ABSENT;
+}
+
+/* Tests of what is in struct weir_packet. */
+__noinline int test_packet(struct walk *w, __u32 test_at)
+{
+	const struct weir_residual *t;
+	const struct weir_packet *p;
+	const __u8 *image;
+	__u64 mask = image_mask();
+	__u32 a, b;
+
+	if (!w)
+		return WEIR_ABSENT;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return WEIR_ABSENT;
+	t = IMAGE_AT(struct weir_residual, image, mask, test_at);
+	p = &w->packet;
+	a = t->a;
+	b = t->b;
+	switch (t->kind) {
+	case WEIR_TEST_MARK:
+		return (p->mark & b) == a;
+	case WEIR_TEST_SRC_MASKED:
+		return in_mask(image, mask, t->at, p->src);
+	case WEIR_TEST_DST_MASKED:
+		return in_mask(image, mask, t->at, p->dst);
+	case WEIR_TEST_PACKET_TYPE:
+		return p->packet_type == a;
+	case WEIR_TEST_LENGTH:
+		return in_pairs(image, mask, t->at, t->count, p->length);
+	case WEIR_TEST_TTL:
+		if (t->small == 0)
+			return p->ttl == a;
+		return t->small == 1 ? p->ttl < a : p->ttl > a;
+	case WEIR_TEST_TOS:
+		return (p->tos & b) == a;
+	case WEIR_TEST_SPI:
+		if (p->transport != WEIR_TRANSPORT_SPI)
+			return WEIR_ABSENT;
+		return in_pairs(image, mask, t->at, t->count, p->sequence);
+	case WEIR_TEST_ROUTING:
+		if (!p->has_routing)
+			return WEIR_ABSENT;
+		return (t->small > 255 || t->small == p->routing_type) &&
+		       p->routing_left >= a && p->routing_left <= b;
+	case WEIR_TEST_UNTIL:
+		return w->now_ms < ((const struct weir_header *)image)->loaded_ms + (__u64)a * 1000;
+	}
+	return test_rare(w, test_at);
+}
+
+#endif

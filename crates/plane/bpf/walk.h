@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A packet through one root of the image: entries that hold are met in order, count, run their
+ * tests, do their operations, and go on or decide. Twin of engine::run. The walk is a loop of calls
+ * to functions that the verifier follows once each; what they know of the packet is struct walk,
+ * on the stack of the program.
+ */
+#ifndef WEIR_WALK_H
+#define WEIR_WALK_H
+
+#include "classify.h"
+#include "flow.h"
+#include "maps.h"
+#include "meta.h"
+#include "report.h"
+
+struct walk {
+	struct weir_packet packet;
+	struct weir_seen seen;
+	struct flow_ref flow;
+	__u64 now_ms;
+	__u32 slot;		/* of images and counters */
+	__u32 deciding;		/* rule that decided, ~0: none */
+	__u32 reject;		/* WEIR_REJECT_*, with WEIR_VERDICT_REJECT */
+	struct weir_cursor cursor;
+	struct weir_handoff handoff;	/* edits for later hooks */
+};
+
+#include "residual.h"
+
+/* What one step of a walk came to, beside enum weir_verdict. */
+enum weir_step {
+	WEIR_STEP_ON = 0,	/* not decided: step again */
+	WEIR_STEP_MEET = 8,	/* an entry with tests or operations: weir_meet */
+};
+
+static __always_inline int entry_matched(struct walk *w, const struct weir_entry *e)
+{
+	if (e->rules == 1)
+		weir_count(w->slot, e->rule, w->packet.length);
+	if (!e->verdict) {
+		w->cursor.position = e->next_match;
+		return WEIR_STEP_ON;
+	}
+	w->deciding = e->rule;
+	w->reject = e->reject;
+	return e->verdict & 3;
+}
+
+static __always_inline int hot_drop(struct walk *w)
+{
+	w->deciding = ~0;
+	weir_reason(WEIR_REASON_SHORT);
+	return WEIR_VERDICT_DROP;
+}
+
+/* Find the next entry that holds; do what it says, if that is simple. */
+__noinline int weir_advance(struct walk *w)
+{
+	__u64 mask = image_mask();
+	const struct weir_root *root;
+	const struct weir_entry *e;
+	const __u8 *image;
+
+	if (!w)
+		return WEIR_VERDICT_DROP;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return WEIR_VERDICT_DROP;
+	if (!lookup_step(image, mask, &w->packet, &w->cursor))
+		return WEIR_STEP_ON;
+	root = IMAGE_AT(struct weir_root, image, mask, w->cursor.root_at);
+	e = IMAGE_AT(struct weir_entry, image, mask,
+		     root->entries_at + w->cursor.position * sizeof(*e));
+	if (e->tests | e->ops | (e->rules > 1))
+		return WEIR_STEP_MEET;
+	if (e->verdict == WEIR_VERDICT_HOT_DROP)
+		return hot_drop(w);
+	return entry_matched(w, e);
+}
+
+/* One operation. Edits of the packet are remembered for the hook that can make them. */
+__noinline int weir_operate(struct walk *w, __u32 op_at)
+{
+	const struct weir_op *op;
+	const __u8 *image;
+	__u32 a, b, mark;
+
+	if (!w)
+		return 0;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return 0;
+	op = IMAGE_AT(struct weir_op, image, image_mask(), op_at);
+	a = op->a;
+	b = op->b;
+	switch (op->kind) {
+	case WEIR_OP_LOG:
+	case WEIR_OP_NFLOG: {
+		struct weir_report r = {
+			.now_ms = w->now_ms,
+			.kind = op->kind == WEIR_OP_LOG ? WEIR_EVENT_LOG : WEIR_EVENT_NFLOG,
+			.rule = op->rule,
+			.slot = w->slot,
+			.op = op_at,
+			.mark = w->packet.mark,
+		};
+
+		weir_report_event(&w->seen, &w->packet, &r);
+		break;
+	}
+	case WEIR_OP_MARK:
+		w->packet.mark = (w->packet.mark & ~b) ^ a;
+		w->handoff.mark = w->packet.mark;
+		w->handoff.edits |= WEIR_EDIT_MARK;
+		break;
+	case WEIR_OP_CONNMARK:
+		if (flow_mark(&w->flow, &mark))
+			flow_set_mark(&w->flow, (mark & ~b) ^ a);
+		break;
+	case WEIR_OP_SAVE_MARK:
+		if (flow_mark(&w->flow, &mark))
+			flow_set_mark(&w->flow, (mark & ~b) ^ (w->packet.mark & a));
+		break;
+	case WEIR_OP_RESTORE_MARK:
+		if (!flow_mark(&w->flow, &mark))
+			break;
+		w->packet.mark = (w->packet.mark & ~a) ^ (mark & b);
+		w->handoff.mark = w->packet.mark;
+		w->handoff.edits |= WEIR_EDIT_MARK;
+		break;
+	case WEIR_OP_NOTRACK:
+		w->handoff.edits |= WEIR_EDIT_NOTRACK;
+		break;
+	case WEIR_OP_TOS:
+		w->packet.tos = (w->packet.tos & ~b) ^ a;
+		w->handoff.tos_value = (w->handoff.tos_value & ~b) ^ a;
+		w->handoff.tos_mask |= b;
+		w->handoff.edits |= WEIR_EDIT_TOS;
+		break;
+	case WEIR_OP_CLASSIFY:
+		w->handoff.priority = a;
+		w->handoff.edits |= WEIR_EDIT_PRIORITY;
+		break;
+	case WEIR_OP_MSS:
+		w->handoff.mss = a;
+		w->handoff.edits |= WEIR_EDIT_MSS;
+		break;
+	}
+	return 0;
+}
+
+/* Run the tests of the entry at the cursor; if all hold, its operations. */
+__noinline int weir_meet(struct walk *w)
+{
+	__u64 mask = image_mask();
+	__u32 tests, tests_at, ops, ops_at;
+	const struct weir_root *root;
+	const struct weir_entry *e;
+	const __u8 *image;
+
+	if (!w)
+		return WEIR_VERDICT_DROP;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return WEIR_VERDICT_DROP;
+	root = IMAGE_AT(struct weir_root, image, mask, w->cursor.root_at);
+	e = IMAGE_AT(struct weir_entry, image, mask,
+		     root->entries_at + w->cursor.position * sizeof(*e));
+	tests = e->tests;
+	tests_at = e->tests_at;
+	for (int i = 0; i < WEIR_TESTS_MAX; i++) {
+		const struct weir_residual *t;
+		int answer;
+
+		if (i >= tests)
+			break;
+		t = IMAGE_AT(struct weir_residual, image, mask, tests_at);
+		if (t->kind == WEIR_TEST_MALFORMED) {
+			if (w->packet.transport == WEIR_TRANSPORT_TCP && w->packet.malformed)
+				return hot_drop(w);
+		} else {
+			answer = test_packet(w, tests_at);
+			if (answer == WEIR_ABSENT || answer == t->negate) {
+				w->cursor.position = e->next_fail;
+				return WEIR_STEP_ON;
+			}
+		}
+		tests_at += sizeof(*t);
+	}
+	if (e->verdict == WEIR_VERDICT_HOT_DROP)
+		return hot_drop(w);
+	ops = e->ops;
+	ops_at = e->ops_at;
+	for (int i = 0; i < WEIR_OPS_MAX; i++) {
+		if (i >= ops)
+			break;
+		weir_operate(w, ops_at);
+		ops_at += sizeof(struct weir_op);
+	}
+	tests = e->rules;
+	if (tests > 1) {
+		__u32 rules_at = e->rule;
+
+		for (int i = 0; i < WEIR_RULES_MAX; i++) {
+			if (i >= tests)
+				break;
+			weir_count(w->slot, IMAGE_U32(image, mask, rules_at + i * 4),
+				   w->packet.length);
+		}
+	}
+	return entry_matched(w, e);
+}
+
+/*
+ * Walk one root; enum weir_verdict. Reject kinds are in w->reject. The bound of the loop is the
+ * compiler's bound of entries that one packet can meet, and of chunks that come to nothing.
+ */
+static __always_inline int weir_walk(const __u8 *image, __u32 root_at, struct walk *w)
+{
+	lookup_begin(image, image_mask(), root_at, &w->cursor);
+	for (int i = 0; i < WEIR_STEPS_MAX + WEIR_CHUNKS_MAX; i++) {
+		int step = weir_advance(w);
+
+		if (step == WEIR_STEP_MEET)
+			step = weir_meet(w);
+		if (step != WEIR_STEP_ON)
+			return step;
+	}
+	weir_reason(WEIR_REASON_IMAGE);
+	return WEIR_VERDICT_DROP;
+}
+
+#endif

@@ -1,0 +1,826 @@
+//! Lowering: what files become in the rule model, and what is refused.
+
+mod spellings;
+
+use spellings::{Random, SPELLINGS, fill};
+use std::net::IpAddr;
+use weir_policy::dialect::ipset;
+use weir_policy::dialect::iptables::ast::table_name;
+use weir_policy::dialect::iptables::{
+    Input, LowerOptions, LowerReport, Names, Treatment, lower, parse_as,
+};
+use weir_policy::model::{
+    AddrMatch, Chain, Cond, CtState, Family, Flow, HistoryKind, Hook, Op, Policy, RangeSet,
+    RejectKind, SetPart, SourceId, StateMask, Table, Test, Verdict,
+};
+
+const SETS: &str = "create one hash:net family inet timeout 60\nadd one 10.0.0.0/8\n\
+    add one 10.1.0.0/16 nomatch timeout 0\ncreate two hash:ip,port family inet\n\
+    add two 1.2.3.4-1.2.3.6,tcp:80-81\ncreate both list:set\nadd both one\nadd both two\n\
+    create wide hash:ip family inet netmask 24\nadd wide 10.1.2.0\n";
+
+/// Lowers files in the order given: `(family, text)`.
+fn lower_files(
+    files: &[(Family, &str)],
+    options: &LowerOptions<'_>,
+) -> (Option<Policy>, LowerReport) {
+    let mut parsed = Vec::new();
+    for (index, (family, text)) in files.iter().enumerate() {
+        let (file, found) = parse_as(text, SourceId(index as u16), *family);
+        let errors: Vec<_> = found.iter().filter(|found| found.is_error()).collect();
+        assert!(errors.is_empty(), "{errors:?} in\n{text}");
+        parsed.push(file);
+    }
+    let (sets, found) = ipset::parse(SETS, SourceId(files.len() as u16));
+    assert!(found.is_empty(), "{found:?}");
+    let mut inputs = vec![Input::Sets {
+        name: "sets",
+        file: &sets,
+    }];
+    inputs.extend(parsed.iter().map(|file| Input::Rules {
+        name: "rules",
+        file,
+    }));
+    lower(&inputs, options)
+}
+
+fn policy(text: &str) -> Policy {
+    let (policy, report) = lower_files(&[(Family::V4, text)], &LowerOptions::default());
+    policy.unwrap_or_else(|| panic!("{:?}", report.diagnostics))
+}
+
+fn filter(lines: &str) -> String {
+    format!("*filter\n{lines}\nCOMMIT\n")
+}
+
+fn chain<'p>(policy: &'p Policy, name: &str) -> &'p Chain {
+    policy
+        .chains
+        .iter()
+        .find(|chain| chain.name == name)
+        .unwrap()
+}
+
+/// The tests of the only rule in INPUT.
+fn tests(rule: &str) -> Vec<Test> {
+    let policy = policy(&filter(&format!("-A INPUT {rule}")));
+    chain(&policy, "INPUT").rules[0].tests.clone()
+}
+
+fn plain(cond: Cond) -> Test {
+    Test {
+        negate: false,
+        cond,
+    }
+}
+
+fn net(first: u32, last: u32) -> AddrMatch {
+    AddrMatch::Ranges(RangeSet::range(u128::from(first), u128::from(last)))
+}
+
+#[test]
+fn tests_come_in_the_order_of_the_kernel() {
+    let found = tests(
+        "-m limit --limit 3/min -p tcp -s 10.0.0.0/8 ! -i eth+ -m mark --mark 1 --dport 22 -j ACCEPT",
+    );
+    let kinds: Vec<_> = found
+        .iter()
+        .map(|test| match &test.cond {
+            Cond::Src(_) => "source",
+            Cond::InIface(_) => "interface",
+            Cond::Proto(_) => "protocol",
+            Cond::History(_) => "limit",
+            Cond::Mark { .. } => "mark",
+            Cond::DstPort(_) => "port",
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        ["source", "interface", "protocol", "limit", "mark", "port"]
+    );
+    assert!(found[1].negate && !found[0].negate);
+    assert_eq!(found[0].cond, Cond::Src(net(0x0a00_0000, 0x0aff_ffff)));
+}
+
+#[test]
+fn masks_that_are_no_prefixes_stay_masks() {
+    let found = tests("-s 10.1.2.3/255.0.255.0 -j DROP");
+    let masked = AddrMatch::Masked {
+        value: 0x0a00_0200,
+        mask: 0xff00_ff00,
+    };
+    assert_eq!(found, [plain(Cond::Src(masked))]);
+    assert_eq!(tests("-s 0.0.0.0/0 -j DROP"), []);
+    let all = Test {
+        negate: true,
+        cond: Cond::Src(net(0, u32::MAX)),
+    };
+    assert_eq!(tests("! -s 0.0.0.0/0 -j DROP"), [all]);
+}
+
+#[test]
+fn a_transport_module_without_options_needs_a_readable_header() {
+    let found = tests("-p tcp -m tcp -j DROP");
+    assert_eq!(found[1], plain(Cond::SrcPort(RangeSet::range(0, 65_535))));
+    let found = tests("-p icmp -m icmp --icmp-type any -j DROP");
+    assert_eq!(
+        found[1],
+        plain(Cond::Icmp {
+            kind: None,
+            codes: (0, 255)
+        })
+    );
+    assert_eq!(tests("-p tcp -j DROP").len(), 1);
+}
+
+#[test]
+fn lists_of_addresses_become_rules_of_their_own() {
+    let text = filter(
+        "-A INPUT -j ACCEPT\n-A INPUT -s 1.1.1.1,2.2.2.2 -d 3.3.3.3,4.4.4.4 -j DROP\n-A INPUT -j DROP",
+    );
+    let policy = policy(&text);
+    let rules = &chain(&policy, "INPUT").rules;
+    assert_eq!(rules.len(), 6);
+    let indices: Vec<_> = rules
+        .iter()
+        .map(|rule| (rule.index, rule.origin.line))
+        .collect();
+    assert_eq!(indices, [(1, 2), (2, 3), (3, 3), (4, 3), (5, 3), (6, 4)]);
+    let addresses: Vec<_> = rules[1..5].iter().map(|rule| rule.tests.clone()).collect();
+    let one = |a: u32| net(a * 0x0101_0101, a * 0x0101_0101);
+    let both = |s, d| vec![plain(Cond::Src(one(s))), plain(Cond::Dst(one(d)))];
+    assert_eq!(addresses, [both(1, 3), both(1, 4), both(2, 3), both(2, 4)]);
+}
+
+#[test]
+fn ids_are_dense_and_roots_are_sorted() {
+    let text = "*mangle\n-A FORWARD -j MARK --set-mark 1\nCOMMIT\n*filter\n:mine - [0:0]\n-A mine -j DROP\n\
+        -A INPUT -j mine\n:INPUT DROP [7:8]\nCOMMIT\n*raw\nCOMMIT\n";
+    let policy = policy(text);
+    let mut ids: Vec<u32> = Vec::new();
+    for chain in &policy.chains {
+        ids.extend(chain.rules.iter().map(|rule| rule.id.0));
+        ids.extend(chain.policy.iter().map(|policy| policy.id.0));
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, (0..policy.rule_count).collect::<Vec<_>>());
+    let roots: Vec<_> = policy
+        .roots
+        .iter()
+        .map(|root| (root.family, root.hook, root.table))
+        .collect();
+    assert!(roots.is_sorted() && roots.len() == 2 + 5 + 3);
+    let root = policy.root(Family::V4, Hook::Input, Table::Filter).unwrap();
+    let end = policy.chain(root.chain).policy.unwrap();
+    assert_eq!(
+        (end.verdict, end.preset.packets, end.preset.bytes),
+        (Verdict::Drop, 7, 8)
+    );
+    assert_eq!(end.origin.line, 8);
+    let input = policy.chain(root.chain);
+    let Flow::Jump(target) = input.rules[0].flow else {
+        panic!()
+    };
+    assert_eq!(
+        (
+            policy.chain(target).name.as_str(),
+            policy.chain(target).policy
+        ),
+        ("mine", None)
+    );
+}
+
+#[test]
+fn commands_are_carried_out_in_order() {
+    let marks = |lines: &str| -> Vec<u32> {
+        let policy = policy(&filter(lines));
+        let rules = chain(&policy, "INPUT").rules.iter();
+        rules
+            .map(|rule| match rule.tests[0].cond {
+                Cond::Mark { value, .. } => value,
+                _ => panic!(),
+            })
+            .collect()
+    };
+    let rule = |command: &str, mark: u32| format!("{command} -m mark --mark {mark} -j ACCEPT\n");
+    let add = |mark| rule("-A INPUT", mark);
+    assert_eq!(marks(&(add(1) + &add(2) + &rule("-I INPUT", 3))), [3, 1, 2]);
+    assert_eq!(
+        marks(&(add(1) + &add(2) + &rule("-I INPUT 2", 3))),
+        [1, 3, 2]
+    );
+    assert_eq!(
+        marks(&(add(1) + &add(2) + &rule("-I INPUT 3", 3))),
+        [1, 2, 3]
+    );
+    assert_eq!(marks(&(add(1) + &add(2) + &rule("-R INPUT 1", 3))), [3, 2]);
+    assert_eq!(marks(&(add(1) + &add(2) + "-D INPUT 1\n")), [2]);
+    assert_eq!(
+        marks(&(add(1) + &add(2) + &add(1) + &rule("-D INPUT", 1))),
+        [2, 1]
+    );
+    assert_eq!(marks(&(add(1) + "-F INPUT\n" + &add(2))), [2]);
+    assert_eq!(marks(&(add(1) + "-F\n" + &add(2))), [2]);
+    let lists = "-A INPUT -m mark --mark 9 -s 1.1.1.1,2.2.2.2\n-I INPUT 2 -m mark --mark 5\n-D INPUT -m mark --mark 9 -s 2.2.2.2\n";
+    let policy = policy(&filter(lists));
+    assert_eq!(chain(&policy, "INPUT").rules.len(), 2);
+}
+
+#[test]
+fn counters_preset_rules_and_policies() {
+    let text =
+        filter("[5:6] -A INPUT -j ACCEPT\n-A INPUT -c 7 8 -j DROP\n[1:1] -A INPUT\n-Z INPUT 3");
+    let policy = policy(&text);
+    let presets: Vec<_> = chain(&policy, "INPUT")
+        .rules
+        .iter()
+        .map(|rule| (rule.preset.packets, rule.preset.bytes))
+        .collect();
+    assert_eq!(presets, [(5, 6), (7, 8), (0, 0)]);
+}
+
+#[test]
+fn two_families_are_one_policy_with_separate_chains() {
+    let v4 = filter(":INPUT DROP [0:0]\n-A INPUT -s 10.0.0.0/8 -j ACCEPT");
+    let v6 = filter(":INPUT ACCEPT [0:0]\n-A INPUT -s 2001:db8::/32 -j DROP");
+    let (policy, report) = lower_files(
+        &[(Family::V4, &v4), (Family::V6, &v6)],
+        &LowerOptions::default(),
+    );
+    let policy = policy.unwrap();
+    assert_eq!(report.diagnostics, []);
+    let root = |family| {
+        policy.chain(
+            policy
+                .root(family, Hook::Input, Table::Filter)
+                .unwrap()
+                .chain,
+        )
+    };
+    assert_eq!(root(Family::V4).policy.unwrap().verdict, Verdict::Drop);
+    assert_eq!(root(Family::V6).policy.unwrap().verdict, Verdict::Accept);
+    assert_eq!(root(Family::V4).rules[0].origin.source, SourceId(0));
+    assert_eq!(root(Family::V6).rules[0].origin.source, SourceId(1));
+    let first = 0x2001_0db8_u128 << 96;
+    let addresses = AddrMatch::Ranges(RangeSet::range(first, first | (u128::MAX >> 32)));
+    assert_eq!(
+        root(Family::V6).rules[0].tests,
+        [plain(Cond::Src(addresses))]
+    );
+}
+
+#[test]
+fn fragments_given_together_are_one_policy() {
+    let before = filter(
+        ":early - [0:0]\n-A INPUT -j early\n-A INPUT -j late\n-A early -p tcp -j ACCEPT\n:late - [0:0]",
+    );
+    let after = filter(":late - [0:0]\n-A late -j DROP");
+    let files = [(Family::V4, before.as_str()), (Family::V4, after.as_str())];
+    let (policy, report) = lower_files(&files, &LowerOptions::default());
+    let policy = policy.unwrap();
+    assert_eq!(report.diagnostics, []);
+    assert_eq!(chain(&policy, "early").rules.len(), 1);
+    assert_eq!(chain(&policy, "late").rules.len(), 1);
+
+    let again = filter(":early - [0:0]");
+    let files = [(Family::V4, before.as_str()), (Family::V4, again.as_str())];
+    let (policy, report) = lower_files(&files, &LowerOptions::default());
+    assert_eq!(chain(&policy.unwrap(), "early").rules.len(), 0);
+    assert_eq!(report.diagnostics[0].code, "emptied-chain");
+
+    let alone = filter("-A INPUT -j late");
+    let (policy, report) = lower_files(&[(Family::V4, &alone)], &LowerOptions::default());
+    assert!(policy.is_none() && report.has_faults() && !report.has_unsupported());
+
+    let twice = filter("-A INPUT -j DROP") + &filter("-A INPUT -j ACCEPT");
+    let (policy, report) = lower_files(&[(Family::V4, &twice)], &LowerOptions::default());
+    assert_eq!(
+        chain(&policy.unwrap(), "INPUT").rules.len(),
+        1,
+        "the second block replaces the first"
+    );
+    assert_eq!(report.diagnostics[0].code, "replaced-table");
+}
+
+#[test]
+fn saved_sets_are_found_and_their_ranges_are_prefixes() {
+    let text = filter(
+        "-A INPUT -m set --match-set one src -j DROP\n-A INPUT -m set ! --match-set two src,dst -j DROP\n\
+         -A INPUT -m set --match-set both src,dst -j DROP\n-A INPUT -j SET --add-set two src,src --timeout 9 --exist",
+    );
+    let policy = policy(&text);
+    let rules = &chain(&policy, "INPUT").rules;
+    let Cond::Set { set, fields } = &rules[0].tests[0].cond else {
+        panic!()
+    };
+    let one = &policy.sets[set.0 as usize];
+    assert_eq!(
+        (one.name.as_str(), fields.len(), one.changes),
+        ("one", 1, false)
+    );
+    let timeouts: Vec<_> = one
+        .entries
+        .iter()
+        .map(|entry| (entry.nomatch, entry.timeout))
+        .collect();
+    assert_eq!(timeouts, [(false, Some(60)), (true, Some(0))]);
+    assert!(rules[1].tests[0].negate);
+    let two = policy.sets.iter().find(|set| set.name == "two").unwrap();
+    let address = |last: u32| 0x0102_0300 + u128::from(last);
+    let addresses: Vec<_> = two
+        .entries
+        .iter()
+        .map(|entry| entry.parts[0].clone())
+        .collect();
+    let expected = [
+        SetPart::Addresses(address(4), address(5)),
+        SetPart::Addresses(address(6), address(6)),
+    ];
+    assert_eq!(addresses, expected);
+    assert_eq!(two.entries[0].parts[1], SetPart::ProtoPorts(6, 80, 81));
+    assert!(two.changes);
+    assert!(matches!(
+        &rules[3].ops[0],
+        Op::SetAdd {
+            timeout: Some(9),
+            exist: true,
+            ..
+        }
+    ));
+    let both = policy.sets.iter().find(|set| set.name == "both").unwrap();
+    assert_eq!(both.members.len(), 2);
+    let wide = policy.sets.iter().find(|set| set.name == "wide").unwrap();
+    assert_eq!(
+        wide.entries[0].parts,
+        [SetPart::Addresses(0x0a01_0200, 0x0a01_02ff)]
+    );
+}
+
+#[test]
+fn too_few_directions_are_refused() {
+    let text = filter("-A INPUT -m set --match-set two src -j DROP");
+    let (policy, report) = lower_files(&[(Family::V4, &text)], &LowerOptions::default());
+    assert!(policy.is_none());
+    assert_eq!(report.diagnostics[0].code, "too-few-directions");
+}
+
+struct Fixed;
+
+impl Names for Fixed {
+    fn addresses(&self, name: &str, _: Family) -> Result<Vec<IpAddr>, String> {
+        match name {
+            "many.example" => Ok(["9.9.9.9", "1.1.1.1", "::1", "9.9.9.9"]
+                .map(|a| a.parse().unwrap())
+                .into()),
+            _ => Err("no such host".to_owned()),
+        }
+    }
+
+    fn user(&self, name: &str) -> Option<u32> {
+        (name == "www-data").then_some(33)
+    }
+}
+
+#[test]
+fn host_names_are_resolved_sorted_recorded_and_refusable() {
+    let text = filter("-A INPUT -s many.example -j DROP\n-A INPUT -d many.example/8 -j DROP");
+    let files = [(Family::V4, text.as_str())];
+    let options = LowerOptions {
+        names: Some(&Fixed),
+        ..LowerOptions::default()
+    };
+    let (policy, report) = lower_files(&files, &options);
+    let policy = policy.unwrap();
+    let rules = &chain(&policy, "INPUT").rules;
+    assert_eq!(rules.len(), 4);
+    assert_eq!(
+        rules[0].tests,
+        [plain(Cond::Src(net(0x0101_0101, 0x0101_0101)))]
+    );
+    assert_eq!(
+        rules[1].tests,
+        [plain(Cond::Src(net(0x0909_0909, 0x0909_0909)))]
+    );
+    assert_eq!(
+        rules[2].tests,
+        [plain(Cond::Dst(net(0x0100_0000, 0x01ff_ffff)))]
+    );
+    assert_eq!(report.resolved.len(), 1);
+    let addresses: Vec<IpAddr> = ["1.1.1.1", "9.9.9.9"].map(|a| a.parse().unwrap()).into();
+    assert_eq!(
+        (
+            report.resolved[0].name.as_str(),
+            &report.resolved[0].addresses
+        ),
+        ("many.example", &addresses)
+    );
+
+    let refused = LowerOptions {
+        refuse_host_names: true,
+        ..options
+    };
+    let (policy, report) = lower_files(&files, &refused);
+    assert!(policy.is_none());
+    assert!(
+        report
+            .diagnostics
+            .iter()
+            .all(|found| found.code == "host-name")
+    );
+    assert!(
+        lower_files(&files, &LowerOptions::default()).0.is_none(),
+        "nobody to ask"
+    );
+    let unknown = filter("-A INPUT -s nowhere.example -j DROP");
+    let (policy, report) = lower_files(&[(Family::V4, &unknown)], &options);
+    assert!(policy.is_none() && report.diagnostics[0].message.contains("no such host"));
+}
+
+#[test]
+fn nat_is_counted_and_kept_out() {
+    let text = "*nat\n:mine - [0:0]\n-A POSTROUTING -o eth0 -j MASQUERADE\n-A PREROUTING -j mine\n\
+        -A mine -p tcp --dport 80 -j DNAT --to-destination 10.0.0.1\nCOMMIT\n";
+    let text = text.to_owned() + &filter("-A INPUT -j DROP");
+    let (policy, report) = lower_files(&[(Family::V4, &text)], &LowerOptions::default());
+    let policy = policy.unwrap();
+    assert_eq!(report.nat_rules, 3);
+    assert!(
+        policy
+            .chains
+            .iter()
+            .all(|chain| chain.table == Table::Filter)
+    );
+    assert!(policy.roots.iter().all(|root| root.table == Table::Filter));
+}
+
+#[test]
+fn what_cannot_be_honoured_is_refused_or_left_out_but_never_opens() {
+    use Treatment::{LeftOut, Refused};
+    const UNKNOWN: &str = "-m string --string a --algo bm";
+    for (lines, treatment) in [
+        ("-A INPUT {} -j ACCEPT", LeftOut),
+        ("-A INPUT {} -j DROP", Refused),
+        ("-A INPUT {} -j REJECT", Refused),
+        ("-A INPUT {} -j RETURN", Refused),
+        ("-A INPUT {}", LeftOut),
+        ("-A INPUT {} -j LOG", LeftOut),
+        ("-A INPUT {} -j MARK --set-mark 1", Refused),
+        ("-A INPUT {} -m recent --set -j ACCEPT", Refused),
+        ("-A INPUT {} -j opens", LeftOut),
+        ("-A INPUT {} -j closes", Refused),
+        ("-A INPUT {} -g opens", Refused),
+        ("-A INPUT {} -j deep", Refused),
+        ("-A INPUT -j NFQUEUE", Refused),
+        ("-A INPUT -j TEE --gateway 1.2.3.4", LeftOut),
+        ("-A INPUT -m helper --helper ftp -j ACCEPT", LeftOut),
+    ] {
+        let rule = lines.replace("{}", UNKNOWN);
+        let text = filter(&format!(
+            ":opens - [0:0]\n:closes - [0:0]\n:deep - [0:0]\n-A opens -p tcp -j ACCEPT\n-A opens -p udp -j RETURN\n\
+             -A opens -j LOG\n-A closes -j ACCEPT\n-A closes -j DROP\n-A deep -j opens\n-A deep -g closes\n{rule}"
+        ));
+        let files = [(Family::V4, text.as_str())];
+        let (policy, report) = lower_files(&files, &LowerOptions::default());
+        assert!(
+            policy.is_none() && report.has_unsupported() && !report.has_faults(),
+            "{rule}"
+        );
+        assert_eq!(report.affected[0].treatment, Refused);
+
+        let allow = LowerOptions {
+            allow_unsupported: true,
+            ..LowerOptions::default()
+        };
+        let (policy, report) = lower_files(&files, &allow);
+        assert_eq!(report.affected.len(), 1, "{rule}");
+        assert_eq!(report.affected[0].treatment, treatment, "{rule}");
+        assert_eq!(policy.is_some(), treatment == LeftOut, "{rule}");
+        if let Some(policy) = policy {
+            assert!(
+                chain(&policy, "INPUT").rules.is_empty(),
+                "{rule} is not in the policy"
+            );
+        }
+    }
+}
+
+#[test]
+fn outside_the_filter_table_accepting_is_not_harmless() {
+    let text = "*mangle\n-A INPUT -m string --string a --algo bm -j ACCEPT\n-A INPUT -j MARK --set-mark 1\nCOMMIT\n";
+    let allow = LowerOptions {
+        allow_unsupported: true,
+        ..LowerOptions::default()
+    };
+    let (policy, report) = lower_files(&[(Family::V4, text)], &allow);
+    assert!(policy.is_none());
+    assert_eq!(report.affected[0].treatment, Treatment::Refused);
+}
+
+#[test]
+fn rules_keep_their_numbers_when_one_is_left_out() {
+    let text =
+        filter("-A INPUT -p tcp -j ACCEPT\n-A INPUT -m u32 --u32 0=1 -j ACCEPT\n-A INPUT -j DROP");
+    let allow = LowerOptions {
+        allow_unsupported: true,
+        ..LowerOptions::default()
+    };
+    let (policy, _) = lower_files(&[(Family::V4, &text)], &allow);
+    let policy = policy.unwrap();
+    let numbers: Vec<_> = chain(&policy, "INPUT")
+        .rules
+        .iter()
+        .map(|rule| rule.index)
+        .collect();
+    assert_eq!(numbers, [1, 3]);
+}
+
+#[test]
+fn states_of_translated_connections_only_ever_make_a_rule_stricter() {
+    let states = |rule: &str| {
+        let text = filter(&format!("-A INPUT -m conntrack {rule}"));
+        let (policy, report) = lower_files(&[(Family::V4, &text)], &LowerOptions::default());
+        let tests = policy.map(|policy| chain(&policy, "INPUT").rules[0].tests.clone());
+        (
+            tests,
+            report
+                .diagnostics
+                .iter()
+                .map(|found| found.code)
+                .collect::<Vec<_>>(),
+        )
+    };
+    let mask = CtState::Established as u8 | CtState::Related as u8;
+    let cond = Cond::State(StateMask(mask));
+    let plain = Some(vec![Test {
+        negate: false,
+        cond: cond.clone(),
+    }]);
+    let negated = Some(vec![Test { negate: true, cond }]);
+    assert_eq!(
+        states("--ctstate RELATED,ESTABLISHED -j DROP"),
+        (plain.clone(), vec![])
+    );
+    let warned = vec!["state-never-holds"];
+    assert_eq!(
+        states("--ctstate RELATED,ESTABLISHED,DNAT -j ACCEPT"),
+        (plain, warned.clone())
+    );
+    assert_eq!(
+        states("! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"),
+        (negated, warned)
+    );
+    for refused in [
+        "--ctstate DNAT -j DROP",
+        "! --ctstate DNAT -j ACCEPT",
+        "--ctstate DNAT",
+        "--ctstate DNAT -j RETURN",
+    ] {
+        assert_eq!(states(refused), (None, vec!["unsupported"]), "{refused}");
+    }
+}
+
+#[test]
+fn operations_and_verdicts() {
+    let found = |table: &str, chain_name: &str, rule: &str| {
+        let policy = policy(&format!("*{table}\n-A {chain_name} {rule}\nCOMMIT\n"));
+        let rule = chain(&policy, chain_name).rules[0].clone();
+        (rule.ops, rule.flow)
+    };
+    let next = |op| (vec![op], Flow::Next);
+    let reject = |kind| (vec![], Flow::Verdict(Verdict::Reject(kind)));
+    assert_eq!(
+        found("filter", "INPUT", "-j REJECT"),
+        reject(RejectKind::Icmp(3))
+    );
+    assert_eq!(
+        found(
+            "filter",
+            "INPUT",
+            "-p tcp -j REJECT --reject-with tcp-reset"
+        ),
+        reject(RejectKind::TcpReset)
+    );
+    assert_eq!(
+        found(
+            "filter",
+            "INPUT",
+            "-j REJECT --reject-with icmp-admin-prohibited"
+        ),
+        reject(RejectKind::Icmp(13))
+    );
+    assert_eq!(
+        found("mangle", "INPUT", "-j MARK --set-mark 1/0xf0"),
+        next(Op::SetMark {
+            value: 1,
+            mask: 0xf1
+        })
+    );
+    assert_eq!(
+        found("mangle", "INPUT", "-j MARK --and-mark 0xf"),
+        next(Op::SetMark {
+            value: 0,
+            mask: !0xf
+        })
+    );
+    assert_eq!(
+        found(
+            "mangle",
+            "INPUT",
+            "-j CONNMARK --restore-mark --nfmask 0xf --ctmask 0xf0"
+        ),
+        next(Op::RestoreConnmark {
+            nf_mask: 0xf,
+            ct_mask: 0xf0
+        })
+    );
+    assert_eq!(
+        found("mangle", "INPUT", "-j CONNMARK --save-mark"),
+        next(Op::SaveConnmark {
+            nf_mask: u32::MAX,
+            ct_mask: u32::MAX
+        })
+    );
+    assert_eq!(
+        found("mangle", "INPUT", "-j TOS --and-tos 0xf0"),
+        next(Op::SetTos {
+            value: 0,
+            mask: 0x0f
+        })
+    );
+    assert_eq!(
+        found("mangle", "INPUT", "-j DSCP --set-dscp-class EF"),
+        next(Op::SetDscp(46))
+    );
+    assert_eq!(
+        found("mangle", "FORWARD", "-j CLASSIFY --set-class 1:10"),
+        next(Op::Classify(0x1_0010))
+    );
+    assert_eq!(found("raw", "OUTPUT", "-j NOTRACK"), next(Op::Notrack));
+    assert_eq!(
+        found("filter", "INPUT", "-g mine\n:mine - [0:0]").1,
+        Flow::Goto(weir_policy::model::ChainId(3))
+    );
+    assert_eq!(found("filter", "INPUT", "-j RETURN").1, Flow::Return);
+}
+
+#[test]
+fn memory_has_the_numbers_of_the_rule() {
+    let kind = |rule: &str| {
+        let policy = policy(&filter(&format!("-A INPUT {rule} -j DROP")));
+        (
+            policy.histories[0].shared.clone(),
+            policy.histories[0].kind.clone(),
+        )
+    };
+    let (shared, HistoryKind::Limit(limit)) = kind("-m limit --limit 7/min") else {
+        panic!()
+    };
+    assert_eq!((shared, limit.cost, limit.burst), (None, 85_714, 5));
+    let (shared, HistoryKind::Recent(recent)) =
+        kind("-m recent --update --seconds 60 --hitcount 4 --name x --rdest")
+    else {
+        panic!()
+    };
+    assert_eq!(shared.as_deref(), Some("recent/v4/x"));
+    assert_eq!(
+        (
+            recent.seconds,
+            recent.hitcount,
+            recent.destination,
+            recent.mask
+        ),
+        (60, 4, true, 0xffff_ffff)
+    );
+    let (_, HistoryKind::HashLimit(limit)) = kind(
+        "-m hashlimit --hashlimit-above 60/min --hashlimit-mode srcip,dstport --hashlimit-srcmask 24 --hashlimit-name x",
+    ) else {
+        panic!()
+    };
+    assert_eq!(
+        (limit.above, limit.rate, limit.burst, limit.expire_ms),
+        (true, 10_000, 5, 60_000)
+    );
+    assert!(limit.key.src && limit.key.dst_port && !limit.key.dst && limit.key.src_prefix == 24);
+    let (_, HistoryKind::ConnLimit(limit)) =
+        kind("-m connlimit ! --connlimit-above 4 --connlimit-mask 24")
+    else {
+        panic!()
+    };
+    assert_eq!(
+        (limit.above, limit.count, limit.prefix, limit.destination),
+        (false, 4, 24, false)
+    );
+    let (_, HistoryKind::Time(window)) =
+        kind("-m time --timestart 22:00 --timestop 6:00 ! --weekdays Mon --contiguous")
+    else {
+        panic!()
+    };
+    assert_eq!(
+        (
+            window.day_start,
+            window.day_stop,
+            window.week_days,
+            window.contiguous
+        ),
+        (79_200, 21_600, 0xfc, true)
+    );
+    assert_eq!(
+        (window.date_start, window.date_stop, window.month_days),
+        (0, u64::MAX, 0xffff_fffe)
+    );
+}
+
+#[test]
+fn helpers_and_lines_of_the_other_family_are_said() {
+    let text = "*raw\n-A PREROUTING -p tcp --dport 21 -j CT --helper ftp\nCOMMIT\n";
+    let (policy, report) = lower_files(&[(Family::V4, text)], &LowerOptions::default());
+    assert!(policy.is_some());
+    assert_eq!(
+        (report.diagnostics[0].code, report.diagnostics[0].is_error()),
+        ("helper", false)
+    );
+
+    let text = filter("-A INPUT -4 -s 10.0.0.1 -j DROP\n-A INPUT -6 -s 2001:db8::1 -j DROP");
+    let (policy, report) = lower_files(&[(Family::V4, &text)], &LowerOptions::default());
+    assert_eq!(chain(&policy.unwrap(), "INPUT").rules.len(), 1);
+    assert_eq!(report.diagnostics[0].code, "other-family");
+    let (policy, _) = lower_files(&[(Family::V6, &text)], &LowerOptions::default());
+    assert_eq!(chain(&policy.unwrap(), "INPUT").rules.len(), 1);
+}
+
+#[test]
+fn users_are_resolved_by_the_caller() {
+    let text = filter("-A OUTPUT -m owner --uid-owner www-data -j DROP");
+    let options = LowerOptions {
+        names: Some(&Fixed),
+        ..LowerOptions::default()
+    };
+    assert!(lower_files(&[(Family::V4, &text)], &options).0.is_some());
+    assert!(
+        lower_files(&[(Family::V4, &text)], &LowerOptions::default())
+            .0
+            .is_none()
+    );
+}
+
+/// Nothing that is read is forgotten: each spelling becomes tests or operations, or is refused by
+/// name, or is said to have no effect.
+#[test]
+fn every_spelling_is_taken_up_or_refused() {
+    let mut random = Random(11);
+    let (mut taken, mut refused) = (0, 0);
+    for spelling in SPELLINGS {
+        for family in [Family::V4, Family::V6] {
+            if spelling.family.is_some_and(|only| only != family) {
+                continue;
+            }
+            for options in spelling.options {
+                let (sign, module, before, chain_name) = (
+                    spelling.sign,
+                    spelling.module,
+                    spelling.before,
+                    spelling.chain,
+                );
+                let options = fill(options, &mut random, family);
+                let rule = format!("-A {chain_name} {before} {sign} {module} {options}");
+                let text = format!("*{}\n{rule}\nCOMMIT\n", table_name(spelling.table));
+                let (policy, report) = lower_files(&[(family, &text)], &LowerOptions::default());
+                let Some(policy) = policy else {
+                    assert!(
+                        report.has_unsupported()
+                            || report
+                                .diagnostics
+                                .iter()
+                                .any(|found| found.code == "wrong-hook"),
+                        "{rule}: {:?}",
+                        report.diagnostics
+                    );
+                    refused += 1;
+                    continue;
+                };
+                taken += 1;
+                if spelling.table == Table::Nat {
+                    assert_eq!(report.nat_rules, 1);
+                    continue;
+                }
+                let lowered = &chain(&policy, chain_name).rules[0];
+                let basics = before.matches("-p ").count() + before.matches("--syn").count();
+                let does = !lowered.ops.is_empty() || lowered.flow != Flow::Next;
+                let more = lowered.tests.len() > basics;
+                let said = report
+                    .diagnostics
+                    .iter()
+                    .any(|found| matches!(found.code, "no-effect" | "helper"));
+                assert!(
+                    does || more || said || module == "comment",
+                    "{rule} is forgotten"
+                );
+            }
+        }
+    }
+    assert!(
+        taken > 250 && refused > 25,
+        "{taken} taken up, {refused} refused"
+    );
+}
