@@ -544,7 +544,8 @@ __noinline int flow_related(struct weir_packet *p, const struct weir_packet *abo
 	if (!p || !about || !ref)
 		return 0;
 	ref->found = FLOW_FOUND_NONE;
-	p->state = WEIR_STATE_INVALID;
+	/* What this host says about a packet that it could not deliver is RELATED without a flow. */
+	p->state = p->hook == WEIR_HOOK_OUTPUT ? WEIR_STATE_RELATED : WEIR_STATE_INVALID;
 	if (!table || !c || p->family != about->family || p->dst[0] != about->src[0] ||
 	    p->dst[1] != about->src[1] || !flow_name(about, ref, c->zero))
 		return 0;

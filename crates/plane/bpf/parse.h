@@ -127,7 +127,8 @@ static __always_inline void parse_transport(const struct weir_bytes *b, __u32 en
 
 	p->transport = WEIR_TRANSPORT_NONE + b->zero;
 	if (p->fragment == WEIR_FRAGMENT_LATER) {
-		if (p->proto == IPPROTO_TCP && p->fragment_offset == 1)
+		/* RFC 3128; ip6_tables counts offsets in bytes, so there this never happens. */
+		if (p->proto == IPPROTO_TCP && p->fragment_offset == 1 && p->family == 4)
 			p->transport = WEIR_TRANSPORT_SHORT + b->zero;
 		return;
 	}

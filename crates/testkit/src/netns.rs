@@ -17,6 +17,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -95,12 +96,18 @@ pub struct Lab {
 static NEXT_LAB: AtomicU32 = AtomicU32::new(0);
 
 impl Lab {
-    /// Builds the three namespaces and waits until they are silent.
+    /// Builds the three namespaces.
     pub fn create() -> Result<Self> {
+        Self::create_with(None)
+    }
+
+    /// Builds the three namespaces; when they go, `filter unload --netns GATEWAY` is run first, so
+    /// that nothing of a weir policy outlives them.
+    pub fn create_with(filter: Option<&Path>) -> Result<Self> {
         let number = NEXT_LAB.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("corpus-{}-{number}", std::process::id());
         let names = ["c", "g", "s"].map(|end| format!("{prefix}-{end}"));
-        let mut watchdog = start_watchdog(&names)?;
+        let mut watchdog = start_watchdog(&names, filter)?;
         let watchdog_line = watchdog.stdin.take();
         let mut lab = Self {
             names,
@@ -181,11 +188,14 @@ pub fn feed(command: &mut Command, input: &str) -> Result<Output> {
     Ok(child.wait_with_output()?)
 }
 
-fn start_watchdog(names: &[String; 3]) -> Result<Child> {
-    let script = "cat >/dev/null; for name in \"$@\"; do \
+fn start_watchdog(names: &[String; 3], filter: Option<&Path>) -> Result<Child> {
+    let script = "filter=$1; shift; cat >/dev/null; \
+                  [ -z \"$filter\" ] || \"$filter\" unload --netns $2 >/dev/null 2>&1; \
+                  for name in \"$@\"; do \
                   [ ! -e /run/netns/$name ] || ip netns delete $name; done";
     Command::new("sh")
         .args(["-c", script, "watchdog"])
+        .arg(filter.unwrap_or(Path::new("")))
         .args(names)
         .stdin(Stdio::piped())
         // Its own group: Ctrl-C at the terminal must not end the cleaner before its work.

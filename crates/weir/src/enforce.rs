@@ -9,7 +9,7 @@ use crate::exit::{Exit, failure};
 use crate::input::Loaded;
 use crate::kernel::Kernel;
 use crate::nat::{self, NatTable};
-use crate::state::{Pending, Saved, boot_time_ms};
+use crate::state::{Pending, Saved, Store, boot_time_ms};
 use weir_engine::compile::Compiled;
 use weir_policy::model::Family;
 
@@ -79,35 +79,27 @@ pub fn apply(
         table.test()?;
     }
     kernel.store.save(next, saved)?;
-    if let Some(seconds) = how.confirm_seconds {
-        kernel.store.set_pending(&Pending {
+    let start_trial = |store: &Store, seconds: u64| {
+        store.set_pending(&Pending {
             generation: next,
             previous: fallback,
             deadline_ms: boot_time_ms() + seconds * 1000,
-        })?;
-    }
-    if how.confirm_seconds.is_some() {
+        })
+    };
+    if let Some(seconds) = how.confirm_seconds {
+        start_trial(&kernel.store, seconds)?;
         // Somebody must watch the clock before there is anything to return from.
         agent::ensure(&kernel.store)?;
     }
-    let before = exchange_nat(kernel, &how.nat, how.confirm_seconds.is_some())?;
-    if let Err(error) = kernel.swap(loaded, compiled, next, how.preset_counters) {
-        for table in &before {
-            // The first error is the one to tell.
-            let _ = table.load();
-        }
-        match trial {
-            Some(trial) => kernel.store.set_pending(&trial)?,
-            None => kernel.store.clear_pending()?,
-        }
-        if previous.is_none() {
-            agent::stop(&kernel.store)?;
-            kernel.store.remove_all()?;
-        }
+    if let Err(error) = put_in_force(kernel, loaded, compiled, next, how) {
+        // The first error is the one to tell; what else goes wrong here leaves an old text behind.
+        let _ = take_back(kernel, previous, trial.as_ref());
         return Err(error);
     }
-    if how.confirm_seconds.is_none() {
-        kernel.store.clear_pending()?;
+    match how.confirm_seconds {
+        // The seconds count from when the policy is in force.
+        Some(seconds) => start_trial(&kernel.store, seconds)?,
+        None => kernel.store.clear_pending()?,
     }
     agent::ensure(&kernel.store)?;
     kernel.wait_for_answers();
@@ -121,6 +113,44 @@ pub fn apply(
         previous,
         confirmed_earlier: trial.is_some() && how.confirm_seconds.is_none(),
     })
+}
+
+/// Nat tables, then the policy; without the policy the nat tables of before.
+fn put_in_force(
+    kernel: &mut Kernel,
+    loaded: &Loaded,
+    compiled: &Compiled,
+    next: u32,
+    how: &How,
+) -> anyhow::Result<()> {
+    let before = exchange_nat(kernel, &how.nat, how.confirm_seconds.is_some())?;
+    let swapped = kernel.swap(loaded, compiled, next, how.preset_counters);
+    if swapped.is_err() {
+        for table in &before {
+            // The swap's error is the one to tell.
+            let _ = table.load();
+        }
+    }
+    swapped
+}
+
+/// Makes the store what it was before an apply that failed.
+fn take_back(
+    kernel: &Kernel,
+    previous: Option<u32>,
+    trial: Option<&Pending>,
+) -> anyhow::Result<()> {
+    if previous.is_none() {
+        agent::stop(&kernel.store)?;
+        return kernel.store.remove_all();
+    }
+    match trial {
+        Some(trial) => kernel.store.set_pending(trial)?,
+        None => kernel.store.clear_pending()?,
+    }
+    let fallback = trial.and_then(|trial| trial.previous);
+    let keep: Vec<u32> = [previous, fallback].into_iter().flatten().collect();
+    kernel.store.prune(&keep)
 }
 
 /// Loads nat tables, all or none, and gives back those that were there.
@@ -197,17 +227,19 @@ pub fn end_trial(kernel: &mut Kernel, now_ms: u64) -> anyhow::Result<bool> {
     let Some(trial) = kernel.store.pending()?.filter(|trial| trial.is_due(now_ms)) else {
         return Ok(false);
     };
+    let mut nat = Ok(());
     if kernel.generation() == Some(trial.generation) {
-        return_nat(kernel, nat_previous)?;
         match trial.previous {
             Some(previous) => kernel.return_to(previous)?,
             None => {
                 kernel.unload()?;
             }
         }
+        // The policy goes back even where the nat table can't.
+        nat = return_nat(kernel, nat_previous);
     }
     kernel.store.clear_pending()?;
-    Ok(true)
+    nat.map(|()| true)
 }
 
 /// Stops enforcing. Tells whether anything was enforced.

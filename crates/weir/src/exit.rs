@@ -76,18 +76,24 @@ pub fn code(error: &anyhow::Error) -> Exit {
         .map_or(Exit::Kernel, |failure| failure.exit)
 }
 
+/// Our output could not be written. Only this may mean that its reader went away: a pipe to some
+/// helper that breaks is an error like any other.
+#[derive(Debug)]
+pub struct OutputFailed(pub std::io::Error);
+
+impl fmt::Display for OutputFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "can't write the output: {}", self.0)
+    }
+}
+
+impl std::error::Error for OutputFailed {}
+
 /// Whether the reader of our output went away, which is its right.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        let kind = cause
-            .downcast_ref::<std::io::Error>()
-            .map(std::io::Error::kind)
-            .or_else(|| {
-                let json = cause.downcast_ref::<serde_json::Error>()?;
-                json.io_error_kind()
-            });
-        kind == Some(std::io::ErrorKind::BrokenPipe)
-    })
+    error
+        .downcast_ref::<OutputFailed>()
+        .is_some_and(|failed| failed.0.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 #[cfg(test)]
@@ -110,11 +116,19 @@ mod tests {
     }
 
     #[test]
-    fn broken_pipe_is_seen_through_context_and_through_json() {
-        let io = anyhow::Error::new(Error::from(ErrorKind::BrokenPipe)).context("writing");
-        assert!(is_broken_pipe(&io));
-        let json = serde_json::Error::io(Error::from(ErrorKind::BrokenPipe));
-        assert!(is_broken_pipe(&anyhow::Error::new(json)));
+    fn only_a_broken_pipe_of_our_own_output_is_forgiven() {
+        let broken = || Error::from(ErrorKind::BrokenPipe);
+        assert!(is_broken_pipe(&anyhow::Error::new(OutputFailed(broken()))));
+        assert!(is_broken_pipe(
+            &anyhow::Error::new(OutputFailed(broken())).context("writing")
+        ));
+        let full = OutputFailed(Error::from(ErrorKind::StorageFull));
+        assert!(!is_broken_pipe(&anyhow::Error::new(full)));
+        let helper: Result<(), Error> = Err(broken());
+        let helper = helper
+            .or_exit(Exit::Kernel, "iptables-restore")
+            .unwrap_err();
+        assert!(!is_broken_pipe(&helper));
         assert_eq!(code(&anyhow::anyhow!("unclassified")), Exit::Kernel);
     }
 }

@@ -12,12 +12,13 @@
 
 use weir_policy::eval::track::is_error;
 use weir_policy::eval::track::timeouts::{Timeout, Timeouts};
-use weir_policy::model::CtState;
+use weir_policy::model::{CtState, Hook};
 
 use super::entry::{Cold, Entry, control as c, meta, statistic};
 use super::tcp::{self, kind, outcome};
 use super::{Name, Seed, proto};
 use crate::packet::Key;
+use crate::packet::convert::hook_number;
 use crate::packet::key::transport;
 
 /// Slots of a line.
@@ -223,6 +224,10 @@ impl FlowTable {
             if is_error(p.proto, kind) {
                 return match about.and_then(|about| self.related(p, about, now)) {
                     Some(found) => (CtState::Related, found),
+                    // What this host says about a packet that it could not deliver.
+                    None if about.is_some() && p.hook == hook_number(Hook::Output) => {
+                        (CtState::Related, nothing)
+                    }
                     None => (CtState::Invalid, nothing),
                 };
             }

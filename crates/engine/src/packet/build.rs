@@ -42,11 +42,18 @@ pub fn transport_offset(packet: &Packet) -> usize {
     }
 }
 
+/// An IPv4 TCP fragment so placed that it could overwrite the flags (RFC 3128).
+fn is_tiny(packet: &Packet) -> bool {
+    packet.family == Family::V4
+        && packet.proto == proto::TCP
+        && packet.fragment == Fragment::Later(1)
+}
+
 fn fits(packet: &Packet) -> bool {
     let later = matches!(packet.fragment, Fragment::Later(_));
     match (&packet.transport, packet.proto) {
-        (Transport::Short, proto::TCP) if packet.fragment == Fragment::Later(1) => true,
-        (Transport::None, proto::TCP) if later => packet.fragment != Fragment::Later(1),
+        (Transport::Short, proto::TCP) if is_tiny(packet) => true,
+        (Transport::None, proto::TCP) if later => !is_tiny(packet),
         (Transport::None, _) if later => true,
         (_, _) if later => false,
         (Transport::None, p) => transport_needs(p, false) == 0,
@@ -253,7 +260,7 @@ pub fn build(packet: &Packet, limit: usize) -> Result<Vec<u8>, BuildError> {
     let mut out = headers(packet)?;
     let total = packet.length as usize;
     let needs = transport_needs(packet.proto, false) as usize;
-    if packet.transport == Transport::Short && packet.fragment != Fragment::Later(1) {
+    if packet.transport == Transport::Short && !is_tiny(packet) {
         if total - out.len() >= needs {
             return Err(BuildError::Length(packet.length));
         }
@@ -291,8 +298,7 @@ pub fn settle(packet: &mut Packet) {
     }
     if let Fragment::Later(offset) = &mut packet.fragment {
         *offset = (*offset & 0x1fff).max(1);
-        let tiny = packet.proto == proto::TCP && *offset == 1;
-        packet.transport = if tiny {
+        packet.transport = if is_tiny(packet) {
             Transport::Short
         } else {
             Transport::None
@@ -429,7 +435,7 @@ fn settle_inner(inner: &mut Packet, hook: weir_policy::model::Hook) {
 fn settle_length(packet: &mut Packet) {
     let offset = transport_offset(packet) as u32;
     let needs = transport_needs(packet.proto, false);
-    if packet.transport == Transport::Short && packet.fragment != Fragment::Later(1) {
+    if packet.transport == Transport::Short && !is_tiny(packet) {
         packet.length = packet.length.clamp(offset, offset + needs - 1);
         return;
     }

@@ -137,7 +137,8 @@ fn parse_transport(b: &Bytes, end: u32, inner: bool, p: &mut Key) {
     let readable = end.min(b.have());
     p.transport = transport::NONE;
     if p.fragment == fragment::LATER {
-        if p.proto == proto::TCP && p.fragment_offset == 1 {
+        // RFC 3128; ip6_tables counts offsets in bytes, so there this never happens.
+        if p.proto == proto::TCP && p.fragment_offset == 1 && p.family == 4 {
             p.transport = transport::SHORT;
         }
         return;

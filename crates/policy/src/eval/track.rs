@@ -16,7 +16,7 @@ pub mod window;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Truth, address_in};
-use crate::model::{AddrMatch, CtField, CtState, Direction, Packet, RangeSet, Transport};
+use crate::model::{AddrMatch, CtField, CtState, Direction, Hook, Packet, RangeSet, Transport};
 use connection::Known;
 use tcp::{Outcome, Segment, Tcp};
 use timeouts::{Timeout, Timeouts};
@@ -133,7 +133,16 @@ impl Tracker {
             }
             if is_error(packet.proto, kind) {
                 return match about {
-                    Some(about) => self.related(packet, about, now_ms),
+                    Some(about) => {
+                        let found = self.related(packet, about, now_ms);
+                        // What this host itself says about a packet that it could not deliver is
+                        // RELATED although no flow was confirmed: the kernel's icmp_send hands
+                        // the connection of the packet on.
+                        if found.state == CtState::Invalid && packet.hook == Hook::Output {
+                            return seen(CtState::Related, None, Direction::Reply);
+                        }
+                        found
+                    }
                     None => invalid(),
                 };
             }

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
@@ -57,7 +57,11 @@ pub struct Run {
 
 /// Runs a case through an engine. `expected` is a run of the other engine to be patient for.
 pub fn run(case: &Case, engine: &Engine, expected: Option<&Run>, reading: Reading) -> Result<Run> {
-    let lab = Lab::create().context("build the laboratory")?;
+    let filter = match engine {
+        Engine::Iptables => None,
+        Engine::Weir(program) => Some(program.as_path()),
+    };
+    let lab = Lab::create_with(filter).context("build the laboratory")?;
     let mut wire = Wire::open(&lab)?;
     load(&lab, case, engine)
         .with_context(|| format!("load {} into {}", case.name, engine.name()))?;
@@ -84,6 +88,8 @@ pub fn run(case: &Case, engine: &Engine, expected: Option<&Run>, reading: Readin
 pub struct Observed {
     /// Packets and counters, as from [`run`].
     pub run: Run,
+    /// When the rules were loaded, in milliseconds since 1970.
+    pub start_ms: u64,
     /// Step index, milliseconds, packet.
     pub sightings: Vec<(usize, u64, Sighting)>,
 }
@@ -94,6 +100,7 @@ pub fn observe(case: &Case, asked: Asked) -> Result<Observed> {
     let mut wire = Wire::open(&lab)?;
     load(&lab, case, &Engine::Iptables)?;
     let mut tap = Tap::open(&lab, asked)?;
+    let start_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
     let (start, mut sightings, mut after_steps) = (Instant::now(), Vec::new(), Vec::new());
     let records = play::play(&mut wire, &case.steps, None, |step| {
         let now_ms = start.elapsed().as_millis() as u64;
@@ -111,6 +118,7 @@ pub fn observe(case: &Case, asked: Asked) -> Result<Observed> {
             counters,
             after_steps,
         },
+        start_ms,
         sightings,
     })
 }

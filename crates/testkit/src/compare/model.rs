@@ -5,19 +5,102 @@
 //! remarks where the mark or the TOS byte on the way differs, or a packet goes on that the
 //! evaluator has dropped. It looks at meaning only; the compiled forms have their own tests.
 
+use anyhow::{Context, Result};
 use weir_engine::packet::{Arrival, packet};
+use weir_policy::dialect::ipset;
+use weir_policy::dialect::iptables::{self, Input, LowerOptions};
 use weir_policy::eval::{Evaluator, Locals, Passage};
-use weir_policy::model::{Family as ModelFamily, Hook, Policy, RangeSet, Table, Verdict};
+use weir_policy::model::{CtState, Family as ModelFamily, Hook, Policy, RangeSet, Table, Verdict};
 
-use super::case::Family;
+use weir_policy::syntax::Sources;
+
+use super::case::{Case, Family};
 use super::counters::{Count, Counters, Key};
+use super::engine::{Observed, Run};
 use super::tap::Sighting;
+
+/// The policy that a case's files mean; an error lists every message.
+pub fn policy_of(case: &Case) -> Result<Policy> {
+    let mut sources = Sources::new();
+    let mut messages = Vec::new();
+    let mut rules = Vec::new();
+    for file in &case.rules {
+        let name = file.path.display().to_string();
+        let source = sources.add(name.clone(), file.text.as_str());
+        let family = match file.family {
+            Family::V4 => ModelFamily::V4,
+            Family::V6 => ModelFamily::V6,
+        };
+        let (tree, found) = iptables::parse_as(&file.text, source, family);
+        messages.extend(found);
+        rules.push((name, tree));
+    }
+    let mut sets = Vec::new();
+    if let Some((path, text)) = &case.sets {
+        let name = path.display().to_string();
+        let source = sources.add(name.clone(), text.as_str());
+        let (tree, found) = ipset::parse(text, source);
+        messages.extend(found);
+        sets.push((name, tree));
+    }
+    let inputs: Vec<Input> = rules
+        .iter()
+        .map(|(name, file)| Input::Rules { name, file })
+        .chain(sets.iter().map(|(name, file)| Input::Sets { name, file }))
+        .collect();
+    let (policy, report) = iptables::lower(&inputs, &LowerOptions::default());
+    messages.extend(report.diagnostics);
+    policy.with_context(|| {
+        let errors = messages.iter().filter(|message| message.is_error());
+        errors
+            .map(|message| message.line(&sources))
+            .collect::<Vec<_>>()
+            .join("\n")
+    })
+}
+
+/// The evaluator's run over what the kernel showed; packets are the kernel's own.
+#[must_use]
+pub fn evaluate(case: &Case, policy: &Policy, observed: &Observed) -> (Run, Vec<String>) {
+    let mut follower = Follower::new(policy, observed.start_ms);
+    let mut after_steps = Vec::new();
+    let mut remarks = Vec::new();
+    for (step, now_ms, sighting) in &observed.sightings {
+        while after_steps.len() < *step {
+            after_steps.push(follower.counters());
+        }
+        follower.follow(sighting, observed.start_ms + now_ms);
+        let line = case.steps.get(*step).map_or(0, |step| step.line);
+        let place = format!("{}.traffic:{line}: ", case.name);
+        remarks.extend(
+            follower
+                .remarks
+                .drain(..)
+                .map(|remark| place.clone() + &remark),
+        );
+    }
+    let counters = follower.counters();
+    while after_steps.len() < case.steps.len() {
+        after_steps.push(counters.clone());
+    }
+    let records = observed.run.records.clone();
+    (
+        Run {
+            records,
+            counters,
+            after_steps,
+        },
+        remarks,
+    )
+}
 
 /// An evaluator that follows a kernel.
 pub struct Follower<'p> {
     evaluator: Evaluator<'p>,
     passage: Passage,
     verdict: Verdict,
+    /// Whom a rule has just rejected: what is sent to it next is the answer.
+    rejected: Option<u128>,
     /// What went differently on the way, at most a few lines.
     pub remarks: Vec<String>,
 }
@@ -34,6 +117,7 @@ impl<'p> Follower<'p> {
             evaluator,
             passage: Passage::default(),
             verdict: Verdict::Accept,
+            rejected: None,
             remarks: Vec::new(),
         }
     }
@@ -58,7 +142,14 @@ impl<'p> Follower<'p> {
         match sighting.hook {
             // What comes back over the loopback is still tracked and marked.
             Hook::Prerouting if again => {}
-            Hook::Prerouting | Hook::Output => self.passage = Passage::of(&packet),
+            Hook::Prerouting | Hook::Output => {
+                self.passage = Passage::of(&packet);
+                // The kernel hands the connection of a rejected packet on to the answer
+                // (nf_ct_attach); weir's data plane knows its own answers by their socket.
+                if self.rejected == Some(packet.dst) && sighting.hook == Hook::Output {
+                    self.passage.state = Some(CtState::Related);
+                }
+            }
             _ if self.verdict != Verdict::Accept => {
                 let text = format!("goes on to {:?} after {:?}", sighting.hook, self.verdict);
                 self.remark(sighting, &text);
@@ -83,6 +174,7 @@ impl<'p> Follower<'p> {
             .evaluator
             .judge(&packet, &mut self.passage, now_ms)
             .verdict;
+        self.rejected = matches!(self.verdict, Verdict::Reject(_)).then_some(packet.src);
         if sighting.state.is_some() && sighting.state != self.passage.state {
             let text = format!("is {:?}, not {:?}", sighting.state, self.passage.state);
             self.remark(sighting, &text);
@@ -121,8 +213,9 @@ impl<'p> Follower<'p> {
                     rule,
                 }
             };
-            for (index, rule) in chain.rules.iter().enumerate() {
-                counters.insert(key(index + 1), count(rule.id.0, rule.origin.line));
+            for rule in &chain.rules {
+                let place = key(rule.index as usize);
+                counters.insert(place, count(rule.id.0, rule.origin.line));
             }
             if let Some(policy) = &chain.policy {
                 counters.insert(key(0), count(policy.id.0, policy.origin.line));

@@ -207,7 +207,10 @@ impl Tap {
             }
             rest = rest.get(size.next_multiple_of(4)..).unwrap_or_default();
         }
-        sighting.owner = user.zip(group);
+        // Answers of a listener carry no owner in the log, though the owner match knows it: every
+        // listener of the scripts is root's.
+        let is_answer = sighting.bytes.get(9) == Some(&6) && sighting.bytes.get(33) == Some(&0x12);
+        sighting.owner = user.zip(group).or(is_answer.then_some((0, 0)));
         if matches!(sighting.hook, Hook::Output | Hook::Postrouting) {
             sighting.packet_type = PacketType::Outgoing;
             sighting.source_mac = None;

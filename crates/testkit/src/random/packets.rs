@@ -294,7 +294,10 @@ impl PacketSource {
             2 => fragment = Fragment::First,
             3 if proto == 6 => {
                 fragment = Fragment::Later(1);
-                transport = Transport::Short;
+                transport = match family {
+                    Family::V4 => Transport::Short,
+                    Family::V6 => Transport::None,
+                };
             }
             _ => {}
         }

@@ -65,7 +65,8 @@ pub fn running(store: &Store) -> Option<Running> {
     running.is_alive().then_some(running)
 }
 
-/// Starts an agent for this thread's namespace, unless one runs, and waits until it is ready.
+/// Starts an agent for this thread's namespace, unless one runs, and waits until it is ready. The
+/// caller holds the store's lock, so the folder is there.
 pub fn ensure(store: &Store) -> anyhow::Result<Running> {
     if let Some(running) = running(store) {
         return Ok(running);

@@ -8,7 +8,7 @@ use super::announce;
 use crate::enforce;
 use crate::kernel::{Kernel, plane_error};
 use crate::netns::{self, Identity};
-use crate::state::{Store, boot_time_ms};
+use crate::state::{Pending, Store, boot_time_ms};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(200);
 /// Errors in a row after which it gives up; while it is gone, rejects are silent drops.
 const FAILURES_MAX: u32 = 50;
+/// Pause after an attempt to end a trial that failed.
+const RETRY: Duration = Duration::from_secs(1);
 /// How often it looks whether the namespace is still wanted by anybody.
 const CENSUS: Duration = Duration::from_secs(5);
 
@@ -53,11 +55,10 @@ pub fn watch() -> anyhow::Result<()> {
             }
             Err(error) => return Err(plane_error(error)),
         }
-        if store
-            .pending()?
-            .is_some_and(|trial| trial.is_due(boot_time_ms()))
-        {
-            enforce::end_trial(&mut Kernel::open(None)?, boot_time_ms())?;
+        if let Err(error) = end_trial_when_due(&store) {
+            // The trial must end, so it is tried again; agent.log says why it could not.
+            eprintln!("weir agent: {error:#}");
+            std::thread::sleep(RETRY);
         }
         if census.elapsed() >= CENSUS {
             census = Instant::now();
@@ -67,6 +68,14 @@ pub fn watch() -> anyhow::Result<()> {
                 break;
             }
         }
+    }
+    Ok(())
+}
+
+fn end_trial_when_due(store: &Store) -> anyhow::Result<()> {
+    let is_due = |trial: Pending| trial.is_due(boot_time_ms());
+    if store.pending()?.is_some_and(is_due) {
+        enforce::end_trial(&mut Kernel::open(None)?, boot_time_ms())?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::agent;
 use crate::exit::{Exit, OrExit};
 use crate::netns;
 use crate::state::Store;
-use std::fs::{self, File};
+use std::fs::File;
 use std::process::{Command, Stdio};
 
 /// Options of `weir agent`.
@@ -28,8 +28,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let _ = rustix::process::setsid();
     let store = Store::of(netns::identity()?);
     let log = store.root().join("agent.log");
-    fs::create_dir_all(store.root())
-        .and_then(|()| File::create(&log))
+    File::create(&log)
         .and_then(|log| {
             Command::new("/proc/self/exe")
                 .arg("agent")

@@ -44,6 +44,8 @@ struct Summary {
     unreachable: Option<usize>,
     cost: Vec<Cost>,
     messages: Vec<Message>,
+    /// Why the policy can't be compiled.
+    compile_error: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -86,14 +88,16 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         Some(Err(error)) => (None, Some(error)),
         None => (None, None),
     };
-    let summary = summary(&loaded, compiled.as_ref());
+    let mut summary = summary(&loaded, compiled.as_ref());
+    summary.compile_error = failed.map(|error| format!("{error:#}"));
     if out.is_json() {
         out.object(&report(&summary))?;
     } else {
         text(out, &summary, args.cost)?;
     }
-    if let Some(error) = failed {
-        return Err(error);
+    if let Some(error) = &summary.compile_error {
+        eprintln!("weir: {error}");
+        return Ok(Exit::Unsupported);
     }
     Ok(match (summary.errors, loaded.only_unsupported()) {
         (0, _) => Exit::Done,
@@ -127,6 +131,7 @@ fn summary(loaded: &Loaded, compiled: Option<&Compiled>) -> Summary {
         unreachable: compiled.map(|c| c.report.shadowed),
         cost: compiled.map_or_else(Vec::new, costs),
         messages: messages(&loaded.diagnostics, &loaded.sources),
+        compile_error: None,
     };
     for (family, rules) in loaded.nat_rules() {
         summary.not_enforced.push(NotEnforced {

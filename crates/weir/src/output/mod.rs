@@ -10,6 +10,7 @@ mod text;
 pub use json::report;
 pub use text::{Align, Paint, Table, bytes, count, number, utc};
 
+use crate::exit::OutputFailed;
 use std::io::{IsTerminal, Write};
 
 /// How values are written.
@@ -54,13 +55,13 @@ impl Output {
 
     /// Writes one line of text.
     pub fn line(&mut self, text: impl AsRef<str>) -> anyhow::Result<()> {
-        self.writer.write_all(text.as_ref().as_bytes())?;
-        Ok(self.writer.write_all(b"\n")?)
+        self.raw(text.as_ref().as_bytes())?;
+        self.raw(b"\n")
     }
 
     /// Writes text as it is.
     pub fn raw(&mut self, text: &[u8]) -> anyhow::Result<()> {
-        Ok(self.writer.write_all(text)?)
+        Ok(self.writer.write_all(text).map_err(OutputFailed)?)
     }
 
     /// Writes a table.
@@ -73,19 +74,21 @@ impl Output {
 
     /// Writes one value as one JSON document over several lines.
     pub fn object(&mut self, value: &impl serde::Serialize) -> anyhow::Result<()> {
-        serde_json::to_writer_pretty(&mut self.writer, value)?;
-        Ok(self.writer.write_all(b"\n")?)
+        let written = serde_json::to_writer_pretty(&mut self.writer, value);
+        written.map_err(|error| OutputFailed(error.into()))?;
+        self.raw(b"\n")
     }
 
     /// Writes one value as one line of JSON, for streams.
     pub fn record(&mut self, value: &impl serde::Serialize) -> anyhow::Result<()> {
-        serde_json::to_writer(&mut self.writer, value)?;
-        Ok(self.writer.write_all(b"\n")?)
+        let written = serde_json::to_writer(&mut self.writer, value);
+        written.map_err(|error| OutputFailed(error.into()))?;
+        self.raw(b"\n")
     }
 
     /// Hands everything to the reader now; streams call it after each piece.
     pub fn flush(&mut self) -> anyhow::Result<()> {
-        Ok(self.writer.flush()?)
+        Ok(self.writer.flush().map_err(OutputFailed)?)
     }
 
     /// The last words of a command that failed: as JSON the error, so that a program that reads our

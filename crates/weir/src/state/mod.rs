@@ -16,6 +16,7 @@ use crate::netns::Identity;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 const RUN: &str = "/run/weir";
@@ -94,7 +95,11 @@ impl Store {
 
     fn lock_file(&self, name: &str, operation: FlockOperation) -> std::io::Result<Lock> {
         loop {
-            fs::create_dir_all(&self.root)?;
+            // Rules tell an attacker what is open: only root reads them.
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&self.root)?;
             let path = self.root.join(name);
             let file = match OpenOptions::new().create(true).append(true).open(&path) {
                 // `unload` removed the folder between the two steps.

@@ -360,8 +360,8 @@ fn icmp_type(text: &str, ipv6: bool) -> Result<Value, Fault> {
         if codes.0 > codes.1 {
             return Err(Fault::new(format!("the code range `{text}` is reversed")));
         }
-        if kind == 255 && !ipv6 && codes == (0, 255) {
-            // The kernel keeps "any" as type 255.
+        if kind == 255 && !ipv6 {
+            // The kernel keeps "any" as type 255, whatever the code.
             return Ok(Value::Icmp(None, (0, 255)));
         }
         return Ok(Value::Icmp(
