@@ -1,12 +1,15 @@
-//! Printing and reading again is the identity; and every keyword has accepted and rejected spellings.
+//! Printing and reading again is the identity; and every keyword has accepted and rejected
+//! spellings.
 //!
-//! Random files are made of the spellings in `spellings`, so that every typed option of the grammar
-//! takes part. The modules that are only known are tried with the words that their table gives.
+//! Random files are made of the spellings in `spellings`, so that every typed option of the
+//! grammar takes part. The modules that are only known are tried with the words that their table
+//! gives.
 
 mod spellings;
 
 use proptest::prelude::*;
-use spellings::{Random, SPELLINGS, Spelling, fill, network};
+use spellings::random::{Random, fill, network};
+use spellings::{SPELLINGS, Spelling};
 use weir_policy::dialect::iptables::ast::table_name;
 use weir_policy::dialect::iptables::grammar::{self, ModuleSpec, OptionSpec, Role, Tier};
 use weir_policy::dialect::iptables::value::Kind;
@@ -318,7 +321,10 @@ proptest! {
 
     /// No text at all can crash the parser, and what it keeps of a text prints back.
     #[test]
-    fn any_text_is_survived(seed in any::<u64>(), cuts in prop::collection::vec((0usize..4000, 0u8..255), 0..12)) {
+    fn any_text_is_survived(
+        seed in any::<u64>(),
+        cuts in prop::collection::vec((0usize..4000, 0u8..255), 0..12),
+    ) {
         let mut bytes = file(seed, 6, Family::V4).into_bytes();
         for (place, byte) in cuts {
             let at = place % bytes.len();

@@ -1,64 +1,17 @@
-//! Lowering: what files become in the rule model, and what is refused.
+//! Lowering: what files become in the rule model.
 
-mod spellings;
+mod lowering;
 
-use spellings::{Random, SPELLINGS, fill};
-use std::net::IpAddr;
-use weir_policy::dialect::ipset;
-use weir_policy::dialect::iptables::ast::table_name;
-use weir_policy::dialect::iptables::{
-    Input, LowerOptions, LowerReport, Names, Treatment, lower, parse_as,
-};
+use lowering::{chain, filter, lower_files};
+use weir_policy::dialect::iptables::LowerOptions;
 use weir_policy::model::{
-    AddrMatch, Chain, Cond, CtState, Family, Flow, HistoryKind, Hook, Op, Policy, RangeSet,
-    RejectKind, SetPart, SourceId, StateMask, Table, Test, Verdict,
+    AddrMatch, ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, RangeSet, RejectKind,
+    SetPart, SourceId, Table, Test, Verdict,
 };
-
-const SETS: &str = "create one hash:net family inet timeout 60\nadd one 10.0.0.0/8\n\
-    add one 10.1.0.0/16 nomatch timeout 0\ncreate two hash:ip,port family inet\n\
-    add two 1.2.3.4-1.2.3.6,tcp:80-81\ncreate both list:set\nadd both one\nadd both two\n\
-    create wide hash:ip family inet netmask 24\nadd wide 10.1.2.0\n";
-
-/// Lowers files in the order given: `(family, text)`.
-fn lower_files(
-    files: &[(Family, &str)],
-    options: &LowerOptions<'_>,
-) -> (Option<Policy>, LowerReport) {
-    let mut parsed = Vec::new();
-    for (index, (family, text)) in files.iter().enumerate() {
-        let (file, found) = parse_as(text, SourceId(index as u16), *family);
-        let errors: Vec<_> = found.iter().filter(|found| found.is_error()).collect();
-        assert!(errors.is_empty(), "{errors:?} in\n{text}");
-        parsed.push(file);
-    }
-    let (sets, found) = ipset::parse(SETS, SourceId(files.len() as u16));
-    assert!(found.is_empty(), "{found:?}");
-    let mut inputs = vec![Input::Sets {
-        name: "sets",
-        file: &sets,
-    }];
-    inputs.extend(parsed.iter().map(|file| Input::Rules {
-        name: "rules",
-        file,
-    }));
-    lower(&inputs, options)
-}
 
 fn policy(text: &str) -> Policy {
     let (policy, report) = lower_files(&[(Family::V4, text)], &LowerOptions::default());
     policy.unwrap_or_else(|| panic!("{:?}", report.diagnostics))
-}
-
-fn filter(lines: &str) -> String {
-    format!("*filter\n{lines}\nCOMMIT\n")
-}
-
-fn chain<'p>(policy: &'p Policy, name: &str) -> &'p Chain {
-    policy
-        .chains
-        .iter()
-        .find(|chain| chain.name == name)
-        .unwrap()
 }
 
 /// The tests of the only rule in INPUT.
@@ -80,9 +33,8 @@ fn net(first: u32, last: u32) -> AddrMatch {
 
 #[test]
 fn tests_come_in_the_order_of_the_kernel() {
-    let found = tests(
-        "-m limit --limit 3/min -p tcp -s 10.0.0.0/8 ! -i eth+ -m mark --mark 1 --dport 22 -j ACCEPT",
-    );
+    let found =
+        tests("-m limit --limit 3/min -p tcp -s 10.0.0.0/8 ! -i eth+ -m mark --mark 1 --dport 22");
     let kinds: Vec<_> = found
         .iter()
         .map(|test| match &test.cond {
@@ -137,7 +89,7 @@ fn a_transport_module_without_options_needs_a_readable_header() {
 #[test]
 fn lists_of_addresses_become_rules_of_their_own() {
     let text = filter(
-        "-A INPUT -j ACCEPT\n-A INPUT -s 1.1.1.1,2.2.2.2 -d 3.3.3.3,4.4.4.4 -j DROP\n-A INPUT -j DROP",
+        "-A INPUT -j ACCEPT\n-A INPUT -s 1.1.1.1,2.2.2.2 -d 3.3.3.3,4.4.4.4\n-A INPUT -j DROP",
     );
     let policy = policy(&text);
     let rules = &chain(&policy, "INPUT").rules;
@@ -155,7 +107,8 @@ fn lists_of_addresses_become_rules_of_their_own() {
 
 #[test]
 fn ids_are_dense_and_roots_are_sorted() {
-    let text = "*mangle\n-A FORWARD -j MARK --set-mark 1\nCOMMIT\n*filter\n:mine - [0:0]\n-A mine -j DROP\n\
+    let text = "*mangle\n-A FORWARD -j MARK --set-mark 1\nCOMMIT\n\
+        *filter\n:mine - [0:0]\n-A mine -j DROP\n\
         -A INPUT -j mine\n:INPUT DROP [7:8]\nCOMMIT\n*raw\nCOMMIT\n";
     let policy = policy(text);
     let mut ids: Vec<u32> = Vec::new();
@@ -222,7 +175,8 @@ fn commands_are_carried_out_in_order() {
     );
     assert_eq!(marks(&(add(1) + "-F INPUT\n" + &add(2))), [2]);
     assert_eq!(marks(&(add(1) + "-F\n" + &add(2))), [2]);
-    let lists = "-A INPUT -m mark --mark 9 -s 1.1.1.1,2.2.2.2\n-I INPUT 2 -m mark --mark 5\n-D INPUT -m mark --mark 9 -s 2.2.2.2\n";
+    let lists = "-A INPUT -m mark --mark 9 -s 1.1.1.1,2.2.2.2\n-I INPUT 2 -m mark --mark 5\n\
+        -D INPUT -m mark --mark 9 -s 2.2.2.2\n";
     let policy = policy(&filter(lists));
     assert_eq!(chain(&policy, "INPUT").rules.len(), 2);
 }
@@ -273,7 +227,8 @@ fn two_families_are_one_policy_with_separate_chains() {
 #[test]
 fn fragments_given_together_are_one_policy() {
     let before = filter(
-        ":early - [0:0]\n-A INPUT -j early\n-A INPUT -j late\n-A early -p tcp -j ACCEPT\n:late - [0:0]",
+        ":early - [0:0]\n-A INPUT -j early\n-A INPUT -j late\n\
+         -A early -p tcp -j ACCEPT\n:late - [0:0]",
     );
     let after = filter(":late - [0:0]\n-A late -j DROP");
     let files = [(Family::V4, before.as_str()), (Family::V4, after.as_str())];
@@ -306,8 +261,10 @@ fn fragments_given_together_are_one_policy() {
 #[test]
 fn saved_sets_are_found_and_their_ranges_are_prefixes() {
     let text = filter(
-        "-A INPUT -m set --match-set one src -j DROP\n-A INPUT -m set ! --match-set two src,dst -j DROP\n\
-         -A INPUT -m set --match-set both src,dst -j DROP\n-A INPUT -j SET --add-set two src,src --timeout 9 --exist",
+        "-A INPUT -m set --match-set one src -j DROP\n\
+         -A INPUT -m set ! --match-set two src,dst -j DROP\n\
+         -A INPUT -m set --match-set both src,dst -j DROP\n\
+         -A INPUT -j SET --add-set two src,src --timeout 9 --exist",
     );
     let policy = policy(&text);
     let rules = &chain(&policy, "INPUT").rules;
@@ -358,86 +315,6 @@ fn saved_sets_are_found_and_their_ranges_are_prefixes() {
 }
 
 #[test]
-fn too_few_directions_are_refused() {
-    let text = filter("-A INPUT -m set --match-set two src -j DROP");
-    let (policy, report) = lower_files(&[(Family::V4, &text)], &LowerOptions::default());
-    assert!(policy.is_none());
-    assert_eq!(report.diagnostics[0].code, "too-few-directions");
-}
-
-struct Fixed;
-
-impl Names for Fixed {
-    fn addresses(&self, name: &str, _: Family) -> Result<Vec<IpAddr>, String> {
-        match name {
-            "many.example" => Ok(["9.9.9.9", "1.1.1.1", "::1", "9.9.9.9"]
-                .map(|a| a.parse().unwrap())
-                .into()),
-            _ => Err("no such host".to_owned()),
-        }
-    }
-
-    fn user(&self, name: &str) -> Option<u32> {
-        (name == "www-data").then_some(33)
-    }
-}
-
-#[test]
-fn host_names_are_resolved_sorted_recorded_and_refusable() {
-    let text = filter("-A INPUT -s many.example -j DROP\n-A INPUT -d many.example/8 -j DROP");
-    let files = [(Family::V4, text.as_str())];
-    let options = LowerOptions {
-        names: Some(&Fixed),
-        ..LowerOptions::default()
-    };
-    let (policy, report) = lower_files(&files, &options);
-    let policy = policy.unwrap();
-    let rules = &chain(&policy, "INPUT").rules;
-    assert_eq!(rules.len(), 4);
-    assert_eq!(
-        rules[0].tests,
-        [plain(Cond::Src(net(0x0101_0101, 0x0101_0101)))]
-    );
-    assert_eq!(
-        rules[1].tests,
-        [plain(Cond::Src(net(0x0909_0909, 0x0909_0909)))]
-    );
-    assert_eq!(
-        rules[2].tests,
-        [plain(Cond::Dst(net(0x0100_0000, 0x01ff_ffff)))]
-    );
-    assert_eq!(report.resolved.len(), 1);
-    let addresses: Vec<IpAddr> = ["1.1.1.1", "9.9.9.9"].map(|a| a.parse().unwrap()).into();
-    assert_eq!(
-        (
-            report.resolved[0].name.as_str(),
-            &report.resolved[0].addresses
-        ),
-        ("many.example", &addresses)
-    );
-
-    let refused = LowerOptions {
-        refuse_host_names: true,
-        ..options
-    };
-    let (policy, report) = lower_files(&files, &refused);
-    assert!(policy.is_none());
-    assert!(
-        report
-            .diagnostics
-            .iter()
-            .all(|found| found.code == "host-name")
-    );
-    assert!(
-        lower_files(&files, &LowerOptions::default()).0.is_none(),
-        "nobody to ask"
-    );
-    let unknown = filter("-A INPUT -s nowhere.example -j DROP");
-    let (policy, report) = lower_files(&[(Family::V4, &unknown)], &options);
-    assert!(policy.is_none() && report.diagnostics[0].message.contains("no such host"));
-}
-
-#[test]
 fn nat_is_counted_and_kept_out() {
     let text = "*nat\n:mine - [0:0]\n-A POSTROUTING -o eth0 -j MASQUERADE\n-A PREROUTING -j mine\n\
         -A mine -p tcp --dport 80 -j DNAT --to-destination 10.0.0.1\nCOMMIT\n";
@@ -452,132 +329,6 @@ fn nat_is_counted_and_kept_out() {
             .all(|chain| chain.table == Table::Filter)
     );
     assert!(policy.roots.iter().all(|root| root.table == Table::Filter));
-}
-
-#[test]
-fn what_cannot_be_honoured_is_refused_or_left_out_but_never_opens() {
-    use Treatment::{LeftOut, Refused};
-    const UNKNOWN: &str = "-m string --string a --algo bm";
-    for (lines, treatment) in [
-        ("-A INPUT {} -j ACCEPT", LeftOut),
-        ("-A INPUT {} -j DROP", Refused),
-        ("-A INPUT {} -j REJECT", Refused),
-        ("-A INPUT {} -j RETURN", Refused),
-        ("-A INPUT {}", LeftOut),
-        ("-A INPUT {} -j LOG", LeftOut),
-        ("-A INPUT {} -j MARK --set-mark 1", Refused),
-        ("-A INPUT {} -m recent --set -j ACCEPT", Refused),
-        ("-A INPUT {} -j opens", LeftOut),
-        ("-A INPUT {} -j closes", Refused),
-        ("-A INPUT {} -g opens", Refused),
-        ("-A INPUT {} -j deep", Refused),
-        ("-A INPUT -j NFQUEUE", Refused),
-        ("-A INPUT -j TEE --gateway 1.2.3.4", LeftOut),
-        ("-A INPUT -m helper --helper ftp -j ACCEPT", LeftOut),
-    ] {
-        let rule = lines.replace("{}", UNKNOWN);
-        let text = filter(&format!(
-            ":opens - [0:0]\n:closes - [0:0]\n:deep - [0:0]\n-A opens -p tcp -j ACCEPT\n-A opens -p udp -j RETURN\n\
-             -A opens -j LOG\n-A closes -j ACCEPT\n-A closes -j DROP\n-A deep -j opens\n-A deep -g closes\n{rule}"
-        ));
-        let files = [(Family::V4, text.as_str())];
-        let (policy, report) = lower_files(&files, &LowerOptions::default());
-        assert!(
-            policy.is_none() && report.has_unsupported() && !report.has_faults(),
-            "{rule}"
-        );
-        assert_eq!(report.affected[0].treatment, Refused);
-
-        let allow = LowerOptions {
-            allow_unsupported: true,
-            ..LowerOptions::default()
-        };
-        let (policy, report) = lower_files(&files, &allow);
-        assert_eq!(report.affected.len(), 1, "{rule}");
-        assert_eq!(report.affected[0].treatment, treatment, "{rule}");
-        assert_eq!(policy.is_some(), treatment == LeftOut, "{rule}");
-        if let Some(policy) = policy {
-            assert!(
-                chain(&policy, "INPUT").rules.is_empty(),
-                "{rule} is not in the policy"
-            );
-        }
-    }
-}
-
-#[test]
-fn outside_the_filter_table_accepting_is_not_harmless() {
-    let text = "*mangle\n-A INPUT -m string --string a --algo bm -j ACCEPT\n-A INPUT -j MARK --set-mark 1\nCOMMIT\n";
-    let allow = LowerOptions {
-        allow_unsupported: true,
-        ..LowerOptions::default()
-    };
-    let (policy, report) = lower_files(&[(Family::V4, text)], &allow);
-    assert!(policy.is_none());
-    assert_eq!(report.affected[0].treatment, Treatment::Refused);
-}
-
-#[test]
-fn rules_keep_their_numbers_when_one_is_left_out() {
-    let text =
-        filter("-A INPUT -p tcp -j ACCEPT\n-A INPUT -m u32 --u32 0=1 -j ACCEPT\n-A INPUT -j DROP");
-    let allow = LowerOptions {
-        allow_unsupported: true,
-        ..LowerOptions::default()
-    };
-    let (policy, _) = lower_files(&[(Family::V4, &text)], &allow);
-    let policy = policy.unwrap();
-    let numbers: Vec<_> = chain(&policy, "INPUT")
-        .rules
-        .iter()
-        .map(|rule| rule.index)
-        .collect();
-    assert_eq!(numbers, [1, 3]);
-}
-
-#[test]
-fn states_of_translated_connections_only_ever_make_a_rule_stricter() {
-    let states = |rule: &str| {
-        let text = filter(&format!("-A INPUT -m conntrack {rule}"));
-        let (policy, report) = lower_files(&[(Family::V4, &text)], &LowerOptions::default());
-        let tests = policy.map(|policy| chain(&policy, "INPUT").rules[0].tests.clone());
-        (
-            tests,
-            report
-                .diagnostics
-                .iter()
-                .map(|found| found.code)
-                .collect::<Vec<_>>(),
-        )
-    };
-    let mask = CtState::Established as u8 | CtState::Related as u8;
-    let cond = Cond::State(StateMask(mask));
-    let plain = Some(vec![Test {
-        negate: false,
-        cond: cond.clone(),
-    }]);
-    let negated = Some(vec![Test { negate: true, cond }]);
-    assert_eq!(
-        states("--ctstate RELATED,ESTABLISHED -j DROP"),
-        (plain.clone(), vec![])
-    );
-    let warned = vec!["state-never-holds"];
-    assert_eq!(
-        states("--ctstate RELATED,ESTABLISHED,DNAT -j ACCEPT"),
-        (plain, warned.clone())
-    );
-    assert_eq!(
-        states("! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"),
-        (negated, warned)
-    );
-    for refused in [
-        "--ctstate DNAT -j DROP",
-        "! --ctstate DNAT -j ACCEPT",
-        "--ctstate DNAT",
-        "--ctstate DNAT -j RETURN",
-    ] {
-        assert_eq!(states(refused), (None, vec!["unsupported"]), "{refused}");
-    }
 }
 
 #[test]
@@ -659,7 +410,7 @@ fn operations_and_verdicts() {
     assert_eq!(found("raw", "OUTPUT", "-j NOTRACK"), next(Op::Notrack));
     assert_eq!(
         found("filter", "INPUT", "-g mine\n:mine - [0:0]").1,
-        Flow::Goto(weir_policy::model::ChainId(3))
+        Flow::Goto(ChainId(3))
     );
     assert_eq!(found("filter", "INPUT", "-j RETURN").1, Flow::Return);
 }
@@ -693,7 +444,8 @@ fn memory_has_the_numbers_of_the_rule() {
         (60, 4, true, 0xffff_ffff)
     );
     let (_, HistoryKind::HashLimit(limit)) = kind(
-        "-m hashlimit --hashlimit-above 60/min --hashlimit-mode srcip,dstport --hashlimit-srcmask 24 --hashlimit-name x",
+        "-m hashlimit --hashlimit-above 60/min --hashlimit-mode srcip,dstport \
+         --hashlimit-srcmask 24 --hashlimit-name x",
     ) else {
         panic!()
     };
@@ -728,99 +480,5 @@ fn memory_has_the_numbers_of_the_rule() {
     assert_eq!(
         (window.date_start, window.date_stop, window.month_days),
         (0, u64::MAX, 0xffff_fffe)
-    );
-}
-
-#[test]
-fn helpers_and_lines_of_the_other_family_are_said() {
-    let text = "*raw\n-A PREROUTING -p tcp --dport 21 -j CT --helper ftp\nCOMMIT\n";
-    let (policy, report) = lower_files(&[(Family::V4, text)], &LowerOptions::default());
-    assert!(policy.is_some());
-    assert_eq!(
-        (report.diagnostics[0].code, report.diagnostics[0].is_error()),
-        ("helper", false)
-    );
-
-    let text = filter("-A INPUT -4 -s 10.0.0.1 -j DROP\n-A INPUT -6 -s 2001:db8::1 -j DROP");
-    let (policy, report) = lower_files(&[(Family::V4, &text)], &LowerOptions::default());
-    assert_eq!(chain(&policy.unwrap(), "INPUT").rules.len(), 1);
-    assert_eq!(report.diagnostics[0].code, "other-family");
-    let (policy, _) = lower_files(&[(Family::V6, &text)], &LowerOptions::default());
-    assert_eq!(chain(&policy.unwrap(), "INPUT").rules.len(), 1);
-}
-
-#[test]
-fn users_are_resolved_by_the_caller() {
-    let text = filter("-A OUTPUT -m owner --uid-owner www-data -j DROP");
-    let options = LowerOptions {
-        names: Some(&Fixed),
-        ..LowerOptions::default()
-    };
-    assert!(lower_files(&[(Family::V4, &text)], &options).0.is_some());
-    assert!(
-        lower_files(&[(Family::V4, &text)], &LowerOptions::default())
-            .0
-            .is_none()
-    );
-}
-
-/// Nothing that is read is forgotten: each spelling becomes tests or operations, or is refused by
-/// name, or is said to have no effect.
-#[test]
-fn every_spelling_is_taken_up_or_refused() {
-    let mut random = Random(11);
-    let (mut taken, mut refused) = (0, 0);
-    for spelling in SPELLINGS {
-        for family in [Family::V4, Family::V6] {
-            if spelling.family.is_some_and(|only| only != family) {
-                continue;
-            }
-            for options in spelling.options {
-                let (sign, module, before, chain_name) = (
-                    spelling.sign,
-                    spelling.module,
-                    spelling.before,
-                    spelling.chain,
-                );
-                let options = fill(options, &mut random, family);
-                let rule = format!("-A {chain_name} {before} {sign} {module} {options}");
-                let text = format!("*{}\n{rule}\nCOMMIT\n", table_name(spelling.table));
-                let (policy, report) = lower_files(&[(family, &text)], &LowerOptions::default());
-                let Some(policy) = policy else {
-                    assert!(
-                        report.has_unsupported()
-                            || report
-                                .diagnostics
-                                .iter()
-                                .any(|found| found.code == "wrong-hook"),
-                        "{rule}: {:?}",
-                        report.diagnostics
-                    );
-                    refused += 1;
-                    continue;
-                };
-                taken += 1;
-                if spelling.table == Table::Nat {
-                    assert_eq!(report.nat_rules, 1);
-                    continue;
-                }
-                let lowered = &chain(&policy, chain_name).rules[0];
-                let basics = before.matches("-p ").count() + before.matches("--syn").count();
-                let does = !lowered.ops.is_empty() || lowered.flow != Flow::Next;
-                let more = lowered.tests.len() > basics;
-                let said = report
-                    .diagnostics
-                    .iter()
-                    .any(|found| matches!(found.code, "no-effect" | "helper"));
-                assert!(
-                    does || more || said || module == "comment",
-                    "{rule} is forgotten"
-                );
-            }
-        }
-    }
-    assert!(
-        taken > 250 && refused > 25,
-        "{taken} taken up, {refused} refused"
     );
 }

@@ -23,6 +23,9 @@ use weir_testkit::compare::report;
 use weir_testkit::compare::tap::Asked;
 use weir_testkit::sys;
 
+/// A case that goes wrong altogether need not be told to its end.
+const LINES_PER_CASE: usize = 60;
+
 /// One laboratory at a time: the machine is small and the tools of the original share a lock.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -105,7 +108,11 @@ fn compare_all(right: &Engine) -> Vec<String> {
             }
             Ok(differences) => {
                 println!("DIFFERS {}", case.name);
-                found.extend(differences);
+                let more = differences.len().saturating_sub(LINES_PER_CASE);
+                found.extend(differences.into_iter().take(LINES_PER_CASE));
+                if more > 0 {
+                    found.push(format!("{}: {more} more lines", case.name));
+                }
             }
             Err(error) => {
                 println!("FAILED  {}", case.name);

@@ -1,7 +1,7 @@
 //! Dialects: the languages that weir reads, and how a file tells which one it is written in.
 //!
-//! In: a text and, if there is one, its file name. Out: which dialect and family it is. Nothing here
-//! reads files.
+//! In: a text and, if there is one, its file name. Out: which dialect and family it is. Nothing
+//! here reads files.
 
 pub mod ipset;
 pub mod iptables;

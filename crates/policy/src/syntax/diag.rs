@@ -1,8 +1,8 @@
 //! Located messages: what is wrong, where, and what to do about it.
 //!
-//! Parsers collect [`Diagnostic`]s and go on. They are printed either with the source line and the
-//! words underlined ([`render`]) or as one plain line each ([`Diagnostic::line`]), which starts with
-//! `file:line:column:`.
+//! Parsers collect [`Diagnostic`]s and go on. They are printed either with the source line and
+//! the words underlined ([`render`]) or as one plain line each ([`Diagnostic::line`]), which
+//! starts with `file:line:column:`.
 
 use super::span::{Sources, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};

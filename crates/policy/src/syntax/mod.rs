@@ -1,4 +1,5 @@
-//! What all dialect front ends share: places in a text, words, a cursor over words, and located messages.
+//! What all dialect front ends share: places in a text, words, a cursor over words, and located
+//! messages.
 //!
 //! In: the text of a file. Out: words with spans, and [`diag::Diagnostic`]s that point at them.
 //! Nothing here knows any dialect, and nothing here reads files.

@@ -1,12 +1,15 @@
 //! Accepted spellings of every typed option, with holes for random values, and what fills them.
 //!
-//! Shared by the identity tests (what is printed reads back) and the lowering tests (nothing that is
-//! read is forgotten). `covers_every_option` in `iptables_identity.rs` fails when an option of the
-//! grammar is missing here.
+//! Shared by the identity tests (what is printed reads back) and the lowering tests (nothing that
+//! is read is forgotten). `covers_every_option` in `iptables_identity.rs` fails when an option of
+//! the grammar is missing here.
+
+pub mod random;
 
 use weir_policy::model::{Family, Table};
 
-/// A module in a rule: what must stand before it, its name, and option lists that are right together.
+/// A module in a rule: what must stand before it, its name, and option lists that are right
+/// together.
 pub struct Spelling {
     /// `-m` or `-j`.
     pub sign: &'static str,
@@ -76,667 +79,204 @@ const PORTS: &[&str] = &[
     "--sport :{port} --dport {port}:",
 ];
 
+/// All of them.
+#[rustfmt::skip]
 pub static SPELLINGS: &[Spelling] = &[
     m("tcp", "-p tcp", PORTS),
-    m(
-        "tcp",
-        "-p tcp",
-        &[
-            "--syn",
-            "! --syn",
-            "--tcp-flags {flags} {flags}",
-            "! --tcp-flags ALL {flags}",
-            "--tcp-option {1-255}",
-            "! --tcp-option {1-255} --dport ssh",
-        ],
-    ),
+    m("tcp", "-p tcp", &[
+        "--syn", "! --syn", "--tcp-flags {flags} {flags}", "! --tcp-flags ALL {flags}",
+        "--tcp-option {1-255}", "! --tcp-option {1-255} --dport ssh",
+    ]),
     m("udp", "-p udp", PORTS),
     m("udplite", "-p udplite", PORTS),
     m("sctp", "-p sctp", PORTS),
-    m(
-        "sctp",
-        "-p sctp",
-        &[
-            "--chunk-types any DATA,INIT",
-            "! --chunk-types all ABORT:T,DATA:UbE",
-            "--chunk-types only ALL",
-            "--chunk-types any NONE",
-            "--chunk-types any ASCONF,FORWARD_TSN",
-        ],
-    ),
-    m(
-        "icmp",
-        "-p icmp",
-        &[
-            "--icmp-type any",
-            "! --icmp-type {0-254}",
-            "--icmp-type {0-254}/{0-255}",
-            "--icmp-type echo-request",
-            "--icmp-type host-unreachable",
-        ],
-    )
-    .only(Family::V4),
-    m(
-        "icmp6",
-        "-p ipv6-icmp",
-        &[
-            "--icmpv6-type {0-255}",
-            "! --icmpv6-type {0-255}/{0-255}",
-            "--icmpv6-type neighbor-solicitation",
-        ],
-    )
-    .only(Family::V6),
-    m(
-        "esp",
-        "-p esp",
-        &["", "--espspi {0-65535}", "! --espspi {nums}"],
-    ),
-    m(
-        "ah",
-        "-p ah",
-        &["", "--ahspi {0-65535}", "! --ahspi {nums}"],
-    ),
+    m("sctp", "-p sctp", &[
+        "--chunk-types any DATA,INIT", "! --chunk-types all ABORT:T,DATA:UbE",
+        "--chunk-types only ALL", "--chunk-types any NONE",
+        "--chunk-types any ASCONF,FORWARD_TSN",
+    ]),
+    m("icmp", "-p icmp", &[
+        "--icmp-type any", "! --icmp-type {0-254}", "--icmp-type {0-254}/{0-255}",
+        "--icmp-type echo-request", "--icmp-type host-unreachable",
+    ]).only(Family::V4),
+    m("icmp6", "-p ipv6-icmp", &[
+        "--icmpv6-type {0-255}", "! --icmpv6-type {0-255}/{0-255}",
+        "--icmpv6-type neighbor-solicitation",
+    ]).only(Family::V6),
+    m("esp", "-p esp", &["", "--espspi {0-65535}", "! --espspi {nums}"]),
+    m("ah", "-p ah", &["", "--ahspi {0-65535}", "! --ahspi {nums}"]),
     m("ah", "-p ah", &["--ahspi 5 ! --ahlen 12 --ahres"]).only(Family::V6),
-    m(
-        "multiport",
-        "-p tcp",
-        &[
-            "--dports {portlist}",
-            "! --sports {portlist}",
-            "--ports {portlist}",
-            "--source-ports http,{port}",
-            "--destination-ports {range}",
-            "--dport {portlist}",
-        ],
-    ),
-    m(
-        "iprange",
-        "",
-        &[
-            "--src-range {ips}",
-            "! --dst-range {ips}",
-            "--src-range {ip} ! --dst-range {ips}",
-        ],
-    ),
+    m("multiport", "-p tcp", &[
+        "--dports {portlist}", "! --sports {portlist}", "--ports {portlist}",
+        "--source-ports http,{port}", "--destination-ports {range}", "--dport {portlist}",
+    ]),
+    m("iprange", "", &[
+        "--src-range {ips}", "! --dst-range {ips}", "--src-range {ip} ! --dst-range {ips}",
+    ]),
     m("mac", "", &["--mac-source {mac}", "! --mac-source {mac}"]).at(Table::Filter, "INPUT"),
-    m(
-        "state",
-        "",
-        &["--state {states}", "! --state {states}", "--state new"],
-    ),
-    m(
-        "conntrack",
-        "",
-        &[
-            "--ctstate {states}",
-            "! --ctstate {states}",
-            "--ctproto tcp",
-            "! --ctproto {1-255}",
-            "--ctorigsrc {net} ! --ctorigdst {net}",
-            "--ctreplsrc {net} --ctrepldst {ip}",
-            "--ctorigsrcport {port} --ctorigdstport {range}",
-            "! --ctreplsrcport {range} --ctrepldstport {port}",
-            "--ctstatus NONE",
-            "! --ctstatus ASSURED,SEEN_REPLY,EXPECTED,CONFIRMED",
-            "--ctexpire {nums}",
-            "--ctexpire {0-65535} --ctdir REPLY",
-            "--ctdir original --ctstate NEW",
-            "--ctstate SNAT,DNAT,NEW",
-        ],
-    ),
-    m(
-        "mark",
-        "",
-        &["--mark {0-65535}", "! --mark {mark}", "--mark 0xff/0xff"],
-    ),
+    m("state", "", &["--state {states}", "! --state {states}", "--state new"]),
+    m("conntrack", "", &[
+        "--ctstate {states}", "! --ctstate {states}", "--ctproto tcp", "! --ctproto {1-255}",
+        "--ctorigsrc {net} ! --ctorigdst {net}", "--ctreplsrc {net} --ctrepldst {ip}",
+        "--ctorigsrcport {port} --ctorigdstport {range}",
+        "! --ctreplsrcport {range} --ctrepldstport {port}", "--ctstatus NONE",
+        "! --ctstatus ASSURED,SEEN_REPLY,EXPECTED,CONFIRMED", "--ctexpire {nums}",
+        "--ctexpire {0-65535} --ctdir REPLY", "--ctdir original --ctstate NEW",
+        "--ctstate SNAT,DNAT,NEW",
+    ]),
+    m("mark", "", &["--mark {0-65535}", "! --mark {mark}", "--mark 0xff/0xff"]),
     m("connmark", "", &["--mark {0-65535}", "! --mark {mark}"]),
-    m(
-        "connlimit",
-        "-p tcp --syn",
-        &[
-            "--connlimit-above {0-65535}",
-            "--connlimit-upto 3 --connlimit-mask {0-32}",
-            "! --connlimit-above 5 --connlimit-daddr",
-            "! --connlimit-upto 5 --connlimit-saddr",
-        ],
-    ),
-    m(
-        "limit",
-        "",
-        &[
-            "",
-            "--limit {rate}",
-            "--limit {rate} --limit-burst {1-255}",
-            "--limit-burst 5",
-        ],
-    ),
-    m(
-        "hashlimit",
-        "",
-        &[
-            "--hashlimit-upto {rate} --hashlimit-name a",
-            "--hashlimit {rate} --hashlimit-name a",
-            "! --hashlimit-above {rate} --hashlimit-burst {1-255} --hashlimit-mode srcip,dstport --hashlimit-name b",
-            "! --hashlimit-upto 60/min --hashlimit-mode srcip --hashlimit-srcmask {0-32} --hashlimit-name c",
-            "--hashlimit-above 512kb/s --hashlimit-mode dstip --hashlimit-dstmask {0-32} --hashlimit-name d",
-            "--hashlimit-above 1000b/s --hashlimit-burst 1mb --hashlimit-name e",
-            "--hashlimit-upto {rate} --hashlimit-name f --hashlimit-htable-size 9 --hashlimit-htable-max {1-255} --hashlimit-htable-gcinterval 77 --hashlimit-htable-expire {1-255}",
-            "--hashlimit-upto 5/sec --hashlimit-rate-match --hashlimit-rate-interval 3 --hashlimit-name g",
-        ],
-    ),
-    m(
-        "recent",
-        "",
-        &[
-            "--set",
-            "! --set --name {word} --rdest",
-            "--rcheck --seconds {1-255} --hitcount {1-255}",
-            "--update --seconds {1-255} --reap --rttl --rsource",
-            "! --update --name {word}",
-            "--remove --name {word} --mask {mask}",
-            "! --rcheck",
-            "! --remove",
-        ],
-    ),
-    m(
-        "statistic",
-        "",
-        &[
-            "--mode random --probability 0.5",
-            "--mode random ! --probability 0.{0-65535}",
-            "--mode nth --every 7 --packet {0-6}",
-            "--mode nth ! --every {1-255}",
-        ],
-    ),
-    m(
-        "addrtype",
-        "",
-        &[
-            "--src-type LOCAL",
-            "! --dst-type BROADCAST,MULTICAST",
-            "--src-type UNICAST ! --dst-type LOCAL",
-            "--dst-type LOCAL --limit-iface-in",
-            "--dst-type LOCAL --limit-iface-out",
-            "--src-type ANYCAST,BLACKHOLE,UNREACHABLE,PROHIBIT,THROW,NAT,XRESOLVE,UNSPEC",
-        ],
-    ),
-    m(
-        "pkttype",
-        "",
-        &[
-            "--pkt-type unicast",
-            "! --pkt-type broadcast",
-            "--pkt-type multicast",
-            "--pkt-type host",
-        ],
-    ),
-    m(
-        "owner",
-        "",
-        &[
-            "--uid-owner {0-65535}",
-            "! --uid-owner {ids}",
-            "--gid-owner {ids} --suppl-groups",
-            "--socket-exists",
-            "! --socket-exists",
-            "--uid-owner root ! --gid-owner {0-65535}",
-        ],
-    )
-    .at(Table::Filter, "OUTPUT"),
-    m(
-        "set",
-        "",
-        &[
-            "--match-set one src",
-            "! --match-set one dst",
-            "--set two src,dst",
-            "--match-set one src --return-nomatch",
-            "--match-set one src ! --update-counters ! --update-subcounters",
-            "--match-set one src --update-counters",
-            "--match-set one src ! --packets-eq {0-65535}",
-            "--match-set one src --packets-lt 5 --bytes-gt 9",
-            "--match-set one src --packets-gt 5 --bytes-lt 9",
-            "--match-set one src --bytes-eq 9",
-        ],
-    ),
-    m(
-        "length",
-        "",
-        &[
-            "--length {0-65535}",
-            "! --length {nums}",
-            "--length :5",
-            "--length 5:",
-        ],
-    ),
+    m("connlimit", "-p tcp --syn", &[
+        "--connlimit-above {0-65535}", "--connlimit-upto 3 --connlimit-mask {0-32}",
+        "! --connlimit-above 5 --connlimit-daddr", "! --connlimit-upto 5 --connlimit-saddr",
+    ]),
+    m("limit", "", &[
+        "", "--limit {rate}", "--limit {rate} --limit-burst {1-255}", "--limit-burst 5",
+    ]),
+    m("hashlimit", "", &[
+        "--hashlimit-upto {rate} --hashlimit-name a", "--hashlimit {rate} --hashlimit-name a",
+        "! --hashlimit-above {rate} --hashlimit-burst {1-255} --hashlimit-mode srcip,dstport \
+            --hashlimit-name b",
+        "! --hashlimit-upto 60/min --hashlimit-mode srcip --hashlimit-srcmask {0-32} \
+            --hashlimit-name c",
+        "--hashlimit-above 512kb/s --hashlimit-mode dstip --hashlimit-dstmask {0-32} \
+            --hashlimit-name d",
+        "--hashlimit-above 1000b/s --hashlimit-burst 1mb --hashlimit-name e",
+        "--hashlimit-upto {rate} --hashlimit-name f --hashlimit-htable-size 9 \
+            --hashlimit-htable-max {1-255} --hashlimit-htable-gcinterval 77 \
+            --hashlimit-htable-expire {1-255}",
+        "--hashlimit-upto 5/sec --hashlimit-rate-match --hashlimit-rate-interval 3 \
+            --hashlimit-name g",
+    ]),
+    m("recent", "", &[
+        "--set", "! --set --name {word} --rdest", "--rcheck --seconds {1-255} --hitcount {1-255}",
+        "--update --seconds {1-255} --reap --rttl --rsource", "! --update --name {word}",
+        "--remove --name {word} --mask {mask}", "! --rcheck", "! --remove",
+    ]),
+    m("statistic", "", &[
+        "--mode random --probability 0.5", "--mode random ! --probability 0.{0-65535}",
+        "--mode nth --every 7 --packet {0-6}", "--mode nth ! --every {1-255}",
+    ]),
+    m("addrtype", "", &[
+        "--src-type LOCAL", "! --dst-type BROADCAST,MULTICAST",
+        "--src-type UNICAST ! --dst-type LOCAL", "--dst-type LOCAL --limit-iface-in",
+        "--dst-type LOCAL --limit-iface-out",
+        "--src-type ANYCAST,BLACKHOLE,UNREACHABLE,PROHIBIT,THROW,NAT,XRESOLVE,UNSPEC",
+    ]),
+    m("pkttype", "", &[
+        "--pkt-type unicast", "! --pkt-type broadcast", "--pkt-type multicast", "--pkt-type host",
+    ]),
+    m("owner", "", &[
+        "--uid-owner {0-65535}", "! --uid-owner {ids}", "--gid-owner {ids} --suppl-groups",
+        "--socket-exists", "! --socket-exists", "--uid-owner root ! --gid-owner {0-65535}",
+    ]).at(Table::Filter, "OUTPUT"),
+    m("set", "", &[
+        "--match-set one src", "! --match-set one dst", "--set two src,dst",
+        "--match-set one src --return-nomatch",
+        "--match-set one src ! --update-counters ! --update-subcounters",
+        "--match-set one src --update-counters", "--match-set one src ! --packets-eq {0-65535}",
+        "--match-set one src --packets-lt 5 --bytes-gt 9",
+        "--match-set one src --packets-gt 5 --bytes-lt 9", "--match-set one src --bytes-eq 9",
+    ]),
+    m("length", "", &["--length {0-65535}", "! --length {nums}", "--length :5", "--length 5:"]),
     m("tcpmss", "-p tcp", &["--mss {0-65535}", "! --mss {nums}"]),
-    m(
-        "ttl",
-        "",
-        &[
-            "--ttl-eq {0-255}",
-            "! --ttl-eq {0-255}",
-            "--ttl-lt {0-255}",
-            "--ttl-gt {0-255}",
-            "--ttl 5",
-        ],
-    )
-    .only(Family::V4),
-    m(
-        "hl",
-        "",
-        &[
-            "--hl-eq {0-255}",
-            "! --hl-eq {0-255}",
-            "--hl-lt {0-255}",
-            "--hl-gt {0-255}",
-        ],
-    )
-    .only(Family::V6),
-    m(
-        "tos",
-        "",
-        &[
-            "--tos {0-255}",
-            "! --tos {0-255}/{0-255}",
-            "--tos Minimize-Delay",
-        ],
-    ),
-    m(
-        "dscp",
-        "",
-        &[
-            "--dscp {0-63}",
-            "! --dscp {0-63}",
-            "--dscp-class AF21",
-            "! --dscp-class ef",
-        ],
-    ),
-    m(
-        "ecn",
-        "-p tcp",
-        &[
-            "--ecn-tcp-cwr",
-            "! --ecn-tcp-ece --ecn-ip-ect {0-3}",
-            "! --ecn-ip-ect {0-3} ! --ecn-tcp-cwr",
-        ],
-    ),
-    m(
-        "rt",
-        "",
-        &[
-            "--rt-type {0-255}",
-            "! --rt-segsleft {nums} ! --rt-type 0",
-            "! --rt-len {0-255} --rt-0-res",
-            "--rt-type 0 --rt-0-addrs ::1,::2 --rt-0-not-strict",
-        ],
-    )
-    .only(Family::V6),
-    m(
-        "physdev",
-        "",
-        &[
-            "--physdev-in eth+ ! --physdev-out tap0",
-            "--physdev-is-in ! --physdev-is-out",
-            "! --physdev-is-bridged",
-        ],
-    ),
-    m(
-        "rpfilter",
-        "",
-        &["", "--loose --invert", "--validmark --accept-local"],
-    )
-    .at(Table::Raw, "PREROUTING"),
-    m(
-        "policy",
-        "",
-        &[
-            "--dir in --pol ipsec",
-            "--dir out --pol none",
-            "--dir in --pol ipsec --strict --reqid 1 ! --spi 5 --proto esp --mode tunnel --tunnel-src {ip} ! --tunnel-dst {ip} --next --reqid 2",
-        ],
-    ),
-    m(
-        "time",
-        "",
-        &[
-            "",
-            "--timestart 8:00 --timestop 17:30:15",
-            "--weekdays Mon,Tu,7 ! --monthdays 1,31",
-            "--datestart 2020-01-02T03:04 --datestop 2030",
-            "! --weekdays Sa,Su --contiguous",
-            "--kerneltz --timestart 22:00 --timestop 6:00",
-            "--utc --timestart 1:00",
-            "--localtz",
-            "! --weekdays Mon,Tue,Wed,Thu,Fri,Sat,Sun",
-        ],
-    ),
-    m(
-        "comment",
-        "",
-        &["--comment {word}", "--comment {text}", "--comment \"\""],
-    ),
+    m("ttl", "", &[
+        "--ttl-eq {0-255}", "! --ttl-eq {0-255}", "--ttl-lt {0-255}", "--ttl-gt {0-255}",
+        "--ttl 5",
+    ]).only(Family::V4),
+    m("hl", "", &[
+        "--hl-eq {0-255}", "! --hl-eq {0-255}", "--hl-lt {0-255}", "--hl-gt {0-255}",
+    ]).only(Family::V6),
+    m("tos", "", &["--tos {0-255}", "! --tos {0-255}/{0-255}", "--tos Minimize-Delay"]),
+    m("dscp", "", &["--dscp {0-63}", "! --dscp {0-63}", "--dscp-class AF21", "! --dscp-class ef"]),
+    m("ecn", "-p tcp", &[
+        "--ecn-tcp-cwr", "! --ecn-tcp-ece --ecn-ip-ect {0-3}",
+        "! --ecn-ip-ect {0-3} ! --ecn-tcp-cwr",
+    ]),
+    m("rt", "", &[
+        "--rt-type {0-255}", "! --rt-segsleft {nums} ! --rt-type 0",
+        "! --rt-len {0-255} --rt-0-res", "--rt-type 0 --rt-0-addrs ::1,::2 --rt-0-not-strict",
+    ]).only(Family::V6),
+    m("physdev", "", &[
+        "--physdev-in eth+ ! --physdev-out tap0", "--physdev-is-in ! --physdev-is-out",
+        "! --physdev-is-bridged",
+    ]),
+    m("rpfilter", "", &[
+        "", "--loose --invert", "--validmark --accept-local",
+    ]).at(Table::Raw, "PREROUTING"),
+    m("policy", "", &[
+        "--dir in --pol ipsec", "--dir out --pol none",
+        "--dir in --pol ipsec --strict --reqid 1 ! --spi 5 --proto esp --mode tunnel \
+            --tunnel-src {ip} ! --tunnel-dst {ip} --next --reqid 2",
+    ]),
+    m("time", "", &[
+        "", "--timestart 8:00 --timestop 17:30:15", "--weekdays Mon,Tu,7 ! --monthdays 1,31",
+        "--datestart 2020-01-02T03:04 --datestop 2030", "! --weekdays Sa,Su --contiguous",
+        "--kerneltz --timestart 22:00 --timestop 6:00", "--utc --timestart 1:00", "--localtz",
+        "! --weekdays Mon,Tue,Wed,Thu,Fri,Sat,Sun",
+    ]),
+    m("comment", "", &["--comment {word}", "--comment {text}", "--comment \"\""]),
     j("REJECT", "-p tcp", &["", "--reject-with tcp-reset"]),
-    j(
-        "REJECT",
-        "",
-        &[
-            "--reject-with icmp-net-unreachable",
-            "--reject-with host-unreach",
-            "--reject-with icmp-proto-unreachable",
-            "--reject-with icmp-port-unreachable",
-            "--reject-with net-prohib",
-            "--reject-with icmp-host-prohibited",
-            "--reject-with icmp-admin-prohibited",
-        ],
-    )
-    .only(Family::V4),
-    j(
-        "REJECT",
-        "",
-        &[
-            "--reject-with icmp6-no-route",
-            "--reject-with adm-prohibited",
-            "--reject-with icmp6-addr-unreachable",
-            "--reject-with icmp6-port-unreachable",
-            "--reject-with policy-fail",
-            "--reject-with icmp6-reject-route",
-        ],
-    )
-    .only(Family::V6),
-    j(
-        "LOG",
-        "",
-        &[
-            "",
-            "--log-prefix {word} --log-level {0-7}",
-            "--log-level debug --log-tcp-sequence",
-            "--log-prefix \"a b: \" --log-tcp-options --log-ip-options --log-uid",
-            "--log-macdecode",
-        ],
-    ),
-    j(
-        "NFLOG",
-        "",
-        &[
-            "",
-            "--nflog-prefix {text} --nflog-group {0-65535}",
-            "--nflog-size 64 --nflog-threshold {0-65535}",
-            "--nflog-range 7",
-        ],
-    ),
-    j(
-        "MARK",
-        "",
-        &[
-            "--set-mark {mark}",
-            "--set-xmark {mark}",
-            "--and-mark {0-65535}",
-            "--or-mark {0-65535}",
-            "--xor-mark {0-65535}",
-            "--set-mark {0-65535}",
-        ],
-    )
-    .at(Table::Mangle, "FORWARD"),
-    j(
-        "CONNMARK",
-        "",
-        &[
-            "--set-mark {mark}",
-            "--set-xmark {mark}",
-            "--and-mark 3",
-            "--or-mark 3",
-            "--xor-mark 3",
-            "--save-mark",
-            "--save-mark --mask 0xff",
-            "--restore-mark --nfmask 0xf --ctmask 0xf0",
-            "--restore-mark",
-        ],
-    )
-    .at(Table::Mangle, "FORWARD"),
-    j(
-        "CT",
-        "",
-        &[
-            "--notrack",
-            "--helper ftp",
-            "--timeout slow",
-            "--ctevents new,mark --expevents new",
-            "--zone 3",
-            "--zone-orig mark --zone-reply 5",
-        ],
-    )
-    .at(Table::Raw, "PREROUTING"),
+    j("REJECT", "", &[
+        "--reject-with icmp-net-unreachable", "--reject-with host-unreach",
+        "--reject-with icmp-proto-unreachable", "--reject-with icmp-port-unreachable",
+        "--reject-with net-prohib", "--reject-with icmp-host-prohibited",
+        "--reject-with icmp-admin-prohibited",
+    ]).only(Family::V4),
+    j("REJECT", "", &[
+        "--reject-with icmp6-no-route", "--reject-with adm-prohibited",
+        "--reject-with icmp6-addr-unreachable", "--reject-with icmp6-port-unreachable",
+        "--reject-with policy-fail", "--reject-with icmp6-reject-route",
+    ]).only(Family::V6),
+    j("LOG", "", &[
+        "", "--log-prefix {word} --log-level {0-7}", "--log-level debug --log-tcp-sequence",
+        "--log-prefix \"a b: \" --log-tcp-options --log-ip-options --log-uid", "--log-macdecode",
+    ]),
+    j("NFLOG", "", &[
+        "", "--nflog-prefix {text} --nflog-group {0-65535}",
+        "--nflog-size 64 --nflog-threshold {0-65535}", "--nflog-range 7",
+    ]),
+    j("MARK", "", &[
+        "--set-mark {mark}", "--set-xmark {mark}", "--and-mark {0-65535}", "--or-mark {0-65535}",
+        "--xor-mark {0-65535}", "--set-mark {0-65535}",
+    ]).at(Table::Mangle, "FORWARD"),
+    j("CONNMARK", "", &[
+        "--set-mark {mark}", "--set-xmark {mark}", "--and-mark 3", "--or-mark 3", "--xor-mark 3",
+        "--save-mark", "--save-mark --mask 0xff", "--restore-mark --nfmask 0xf --ctmask 0xf0",
+        "--restore-mark",
+    ]).at(Table::Mangle, "FORWARD"),
+    j("CT", "", &[
+        "--notrack", "--helper ftp", "--timeout slow", "--ctevents new,mark --expevents new",
+        "--zone 3", "--zone-orig mark --zone-reply 5",
+    ]).at(Table::Raw, "PREROUTING"),
     j("NOTRACK", "", &[""]).at(Table::Raw, "OUTPUT"),
     j("DSCP", "", &["--set-dscp {0-63}", "--set-dscp-class CS3"]).at(Table::Mangle, "FORWARD"),
-    j(
-        "TOS",
-        "",
-        &[
-            "--set-tos {0-255}",
-            "--set-tos {0-255}/{0-255}",
-            "--set-tos Maximize-Throughput",
-            "--and-tos {0-255}",
-            "--or-tos {0-255}",
-            "--xor-tos {0-255}",
-        ],
-    )
-    .at(Table::Mangle, "FORWARD"),
-    j(
-        "CLASSIFY",
-        "",
-        &["--set-class 1:{0-9}", "--set-class ffff:a"],
-    ),
-    j(
-        "TCPMSS",
-        "-p tcp --syn",
-        &["--set-mss {0-65535}", "--clamp-mss-to-pmtu"],
-    ),
+    j("TOS", "", &[
+        "--set-tos {0-255}", "--set-tos {0-255}/{0-255}", "--set-tos Maximize-Throughput",
+        "--and-tos {0-255}", "--or-tos {0-255}", "--xor-tos {0-255}",
+    ]).at(Table::Mangle, "FORWARD"),
+    j("CLASSIFY", "", &["--set-class 1:{0-9}", "--set-class ffff:a"]),
+    j("TCPMSS", "-p tcp --syn", &["--set-mss {0-65535}", "--clamp-mss-to-pmtu"]),
     j("CHECKSUM", "", &["--checksum-fill"]).at(Table::Mangle, "POSTROUTING"),
     j("TRACE", "", &[""]).at(Table::Raw, "PREROUTING"),
-    j(
-        "SET",
-        "",
-        &[
-            "--add-set one src --timeout {0-65535} --exist",
-            "--del-set two src,dst",
-            "--add-set one dst --del-set two src,src",
-            "--map-set one src --map-mark --map-prio --map-queue",
-        ],
-    ),
-    j(
-        "SYNPROXY",
-        "-p tcp",
-        &[
-            "",
-            "--sack-perm --timestamp --wscale {0-9} --mss 1460 --ecn",
-        ],
-    ),
-    j(
-        "DNAT",
-        "-p tcp",
-        &[
-            "--to-destination {ip}",
-            "--to-destination {ips} --random --persistent",
-            "--to-destination :{1-255}",
-        ],
-    )
-    .at(Table::Nat, "PREROUTING"),
-    j(
-        "SNAT",
-        "-p udp",
-        &[
-            "--to-source {ip}",
-            "--to-source {ips} --random --random-fully --persistent",
-        ],
-    )
-    .at(Table::Nat, "POSTROUTING"),
-    j(
-        "MASQUERADE",
-        "-p udp",
-        &[
-            "",
-            "--to-ports {1-255}",
-            "--to-ports 1000-2000 --random --random-fully",
-        ],
-    )
-    .at(Table::Nat, "POSTROUTING"),
-    j(
-        "REDIRECT",
-        "-p tcp",
-        &["", "--to-ports {1-255}", "--to-port 1000-2000 --random"],
-    )
-    .at(Table::Nat, "PREROUTING"),
+    j("SET", "", &[
+        "--add-set one src --timeout {0-65535} --exist", "--del-set two src,dst",
+        "--add-set one dst --del-set two src,src",
+        "--map-set one src --map-mark --map-prio --map-queue",
+    ]),
+    j("SYNPROXY", "-p tcp", &["", "--sack-perm --timestamp --wscale {0-9} --mss 1460 --ecn"]),
+    j("DNAT", "-p tcp", &[
+        "--to-destination {ip}", "--to-destination {ips} --random --persistent",
+        "--to-destination :{1-255}",
+    ]).at(Table::Nat, "PREROUTING"),
+    j("SNAT", "-p udp", &[
+        "--to-source {ip}", "--to-source {ips} --random --random-fully --persistent",
+    ]).at(Table::Nat, "POSTROUTING"),
+    j("MASQUERADE", "-p udp", &[
+        "", "--to-ports {1-255}", "--to-ports 1000-2000 --random --random-fully",
+    ]).at(Table::Nat, "POSTROUTING"),
+    j("REDIRECT", "-p tcp", &[
+        "", "--to-ports {1-255}", "--to-port 1000-2000 --random",
+    ]).at(Table::Nat, "PREROUTING"),
     j("NETMAP", "", &["--to {net}"]).at(Table::Nat, "PREROUTING"),
 ];
-
-/// A small generator of random numbers (SplitMix64), so that a case is its seed.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ x >> 31
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    pub fn pick<'t, T>(&mut self, list: &'t [T]) -> &'t T {
-        &list[self.below(list.len() as u64) as usize]
-    }
-
-    pub fn chance(&mut self, one_in: u64) -> bool {
-        self.below(one_in) == 0
-    }
-}
-
-fn address(random: &mut Random, family: Family) -> String {
-    match family {
-        Family::V4 => std::net::Ipv4Addr::from_bits(random.next() as u32).to_string(),
-        Family::V6 => {
-            let bits = u128::from(random.next()) << 64 | u128::from(random.next());
-            std::net::Ipv6Addr::from_bits(bits).to_string()
-        }
-    }
-}
-
-/// An address with a mask of some form.
-pub fn network(random: &mut Random, family: Family) -> String {
-    let host = address(random, family);
-    let width = if family == Family::V4 { 33 } else { 129 };
-    match random.below(6) {
-        0 => host,
-        1 if family == Family::V4 => format!("{host}/{}", address(random, family)),
-        1 => format!("{host}/{}", address(random, family)),
-        2 if family == Family::V4 => format!("{host}/255.255.0.0"),
-        _ => format!("{host}/{}", random.below(width)),
-    }
-}
-
-fn pair(random: &mut Random, top: u64) -> (u64, u64) {
-    let (a, b) = (random.below(top), random.below(top));
-    (a.min(b), a.max(b))
-}
-
-fn names(random: &mut Random, names: &[&str]) -> String {
-    let mut chosen: Vec<&str> = names.iter().copied().filter(|_| random.chance(2)).collect();
-    if chosen.is_empty() {
-        chosen.push(names[0]);
-    }
-    chosen.join(",")
-}
-
-fn port_list(random: &mut Random) -> String {
-    let mut parts = Vec::new();
-    for _ in 0..=random.below(6) {
-        let (first, last) = pair(random, 65_536);
-        parts.push(match random.chance(2) && first != last {
-            true => format!("{first}:{last}"),
-            false => first.to_string(),
-        });
-    }
-    parts.join(",")
-}
-
-/// What fills one hole.
-fn fill_one(hole: &str, random: &mut Random, family: Family) -> String {
-    match hole {
-        "port" => random.below(65_536).to_string(),
-        "range" | "nums" => {
-            let (first, last) = pair(random, 65_536);
-            format!("{first}:{last}")
-        }
-        "ids" => {
-            let (first, last) = pair(random, 65_536);
-            format!("{first}-{last}")
-        }
-        "portlist" => port_list(random),
-        "flags" => names(random, &["SYN", "ACK", "FIN", "RST", "URG", "PSH"]),
-        "states" => names(
-            random,
-            &["NEW", "ESTABLISHED", "RELATED", "INVALID", "UNTRACKED"],
-        ),
-        "ip" => address(random, family),
-        "net" => network(random, family),
-        "mask" if family == Family::V4 => "255.255.0.0".to_owned(),
-        "mask" => "ffff:ffff::".to_owned(),
-        "ips" => {
-            let mut ends = [address(random, family), address(random, family)];
-            ends.sort_by_key(|end| end.parse::<std::net::IpAddr>().unwrap());
-            format!("{}-{}", ends[0], ends[1])
-        }
-        "mac" => {
-            let bytes: Vec<String> = (0..6)
-                .map(|_| format!("{:02x}", random.below(256)))
-                .collect();
-            bytes.join(":")
-        }
-        "mark" => format!("{:#x}/{:#x}", random.next() as u32, random.next() as u32),
-        "rate" => {
-            let units = [
-                "", "/s", "/sec", "/second", "/min", "/minute", "/hour", "/day", "/h",
-            ];
-            format!("{}{}", 1 + random.below(9_999), random.pick(&units))
-        }
-        "word" => format!("w{}", random.below(1000)),
-        "text" => {
-            let parts = [
-                "a b",
-                "it's",
-                "\\\\",
-                "\\\"quoted\\\"",
-                "é",
-                "--x",
-                "!",
-                "#",
-                "$(x)",
-                " ",
-            ];
-            format!("\"{}{}\"", random.pick(&parts), random.pick(&parts))
-        }
-        range => {
-            let (least, most) = range.split_once('-').expect("a known hole");
-            let (least, most): (u64, u64) = (least.parse().unwrap(), most.parse().unwrap());
-            (least + random.below(most - least + 1)).to_string()
-        }
-    }
-}
-
-/// A spelling with its holes filled.
-pub fn fill(template: &str, random: &mut Random, family: Family) -> String {
-    let mut out = String::new();
-    let mut rest = template;
-    while let Some(open) = rest.find('{') {
-        let close = open + rest[open..].find('}').expect("a closed hole");
-        out.push_str(&rest[..open]);
-        out.push_str(&fill_one(&rest[open + 1..close], random, family));
-        rest = &rest[close + 1..];
-    }
-    out.push_str(rest);
-    out
-}

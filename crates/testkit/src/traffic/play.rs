@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use super::describe::{self, Detail};
 use super::script::{Action, Step};
 use super::talk::Conversations;
-use super::wire::{LATE_LIMIT_MS, Wire};
+use super::wire::Wire;
 use crate::netns::Node;
 
 /// What one step led to.
@@ -42,11 +42,7 @@ pub fn play(
         let (outcome, detail) = act(wire, &mut conversations, &step.action)
             .with_context(|| format!("traffic line {}: {}", step.line, step.text))?;
         if let Some(earlier) = earlier {
-            let mut waited_ms = 0;
-            while wire.arrivals_waiting() < earlier.arrived.len() && waited_ms < LATE_LIMIT_MS {
-                wire.wait_for_more(50)?;
-                waited_ms += 50;
-            }
+            wire.wait_for_frames(earlier.arrived.len())?;
         }
         records.push(Record {
             line: step.line,

@@ -26,7 +26,7 @@ const ROUNDS: usize = 9;
 const MARKER_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long an answer from user space may take, and how often to look.
-pub const LATE_LIMIT_MS: i32 = 400;
+const LATE_LIMIT_MS: i32 = 400;
 const LATE_STEP_MS: i32 = 10;
 
 /// A captured frame and where it arrived.
@@ -47,6 +47,9 @@ pub struct Wire<'lab> {
     buffer: Vec<u8>,
     /// What the other engine's run led to at this step, and how long to hope for the same.
     expected: Option<(String, i32)>,
+    /// Patience shrinks where it was in vain: a filter that lets nothing through must not take all
+    /// day to say so.
+    patience_ms: i32,
 }
 
 impl<'lab> Wire<'lab> {
@@ -69,6 +72,7 @@ impl<'lab> Wire<'lab> {
             round: 0,
             buffer: vec![0; 65_536],
             expected: None,
+            patience_ms: LATE_LIMIT_MS,
         };
         wire.wait_for_silence()?;
         Ok(wire)
@@ -195,7 +199,7 @@ impl<'lab> Wire<'lab> {
     /// Says what the sockets saw at this step in the other engine's run. A filter may answer from
     /// user space, which no marker can wait for.
     pub fn expect(&mut self, outcome: Option<&str>) {
-        self.expected = outcome.map(|outcome| (outcome.to_owned(), LATE_LIMIT_MS));
+        self.expected = outcome.map(|outcome| (outcome.to_owned(), self.patience_ms));
     }
 
     /// Whether to look again: what happened so far is not what the other run saw, and there is
@@ -207,7 +211,11 @@ impl<'lab> Wire<'lab> {
         let same = outcome
             .strip_prefix(so_far)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(','));
-        if same || *left_ms <= 0 {
+        if same {
+            return Ok(false);
+        }
+        if *left_ms <= 0 {
+            self.patience_ms = (self.patience_ms / 2).max(LATE_STEP_MS);
             return Ok(false);
         }
         *left_ms -= LATE_STEP_MS;
@@ -221,19 +229,22 @@ impl<'lab> Wire<'lab> {
         std::mem::take(&mut self.arrivals)
     }
 
-    /// How many frames are waiting to be taken.
-    #[must_use]
-    pub fn arrivals_waiting(&self) -> usize {
-        self.arrivals.len()
-    }
-
-    /// Gives frames that a filter sends later, from user space, a chance to arrive.
-    pub fn wait_for_more(&mut self, milliseconds: i32) -> Result<()> {
+    /// Gives frames that a filter sends later, from user space, a chance to arrive, until there
+    /// are `count` of them.
+    pub fn wait_for_frames(&mut self, count: usize) -> Result<()> {
         let descriptors = [self.ends[0].as_raw_fd(), self.ends[3].as_raw_fd()];
-        if sys::wait_readable(&descriptors, milliseconds)? {
-            self.collect()?;
+        let mut left_ms = self.patience_ms;
+        while self.arrivals.len() < count && left_ms > 0 {
+            if sys::wait_readable(&descriptors, LATE_STEP_MS)? {
+                self.collect()?;
+            }
+            self.settle()?;
+            left_ms -= LATE_STEP_MS;
         }
-        self.settle()
+        if self.arrivals.len() < count {
+            self.patience_ms = (self.patience_ms / 2).max(LATE_STEP_MS);
+        }
+        Ok(())
     }
 
     /// The laboratory this wire belongs to.

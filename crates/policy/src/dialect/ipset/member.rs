@@ -1,4 +1,5 @@
-//! Members of sets: `address[/length]`, `address-address`, `[protocol:]port[-port]`, joined by commas.
+//! Members of sets: `address[/length]`, `address-address`, `[protocol:]port[-port]`, joined by
+//! commas.
 
 use super::ast::{Member, Part, SetType};
 use crate::dialect::iptables::{Fault, names::Transport, names::icmp, names::protocols};

@@ -352,7 +352,8 @@ mod tests {
 
     #[test]
     fn what_ipset_saves_prints_back() {
-        let text = "create a hash:ip family inet hashsize 1024 maxelem 65536 bucketsize 12 initval 0x1\n\
+        let text = "create a hash:ip family inet hashsize 1024 maxelem 65536 \
+            bucketsize 12 initval 0x1\n\
             add a 1.2.3.4\nadd a 10.0.0.0/24\nadd a 10.1.0.1-10.1.0.9\n\
             create b hash:net family inet6 hashsize 64 maxelem 10 timeout 60 counters comment\n\
             add b 2001:db8::/32 timeout 5 packets 1 bytes 2 comment \"a \\\"b\\\"\"\n\
@@ -382,8 +383,8 @@ mod tests {
     #[test]
     fn every_faulty_line_is_located() {
         let text = "create a hash:ip\ncreate a hash:net\nadd x 1.2.3.4\nadd a 1.2.3.400\n\
-            create m hash:mac\nadd m 00:11:22:33:44:55\ncreate z hash:nets\nadd a\nadd a 1.2.3.4 foo\n\
-            frob a\ncreate y hash:ip family foo\nadd a 1.2.3.4 timeout x\n";
+            create m hash:mac\nadd m 00:11:22:33:44:55\ncreate z hash:nets\nadd a\n\
+            add a 1.2.3.4 foo\nfrob a\ncreate y hash:ip family foo\nadd a 1.2.3.4 timeout x\n";
         let expected = [
             ("given-twice", "a"),
             ("unknown-set", "x"),

@@ -1,11 +1,11 @@
 //! The `iptables` dialect: `iptables-save` and `ip6tables-save` files.
 //!
 //! In: text. Out: a syntax tree that prints back ([`parse`], [`print()`]), and a
-//! [`crate::model::Policy`] ([`lower()`]). What is known but cannot be honoured is read and printed,
-//! and refused by name when it is lowered.
+//! [`crate::model::Policy`] ([`lower()`]). What is known but cannot be honoured is read and
+//! printed, and refused by name when it is lowered.
 //!
-//! Original semantics: `iptables(8)`, `iptables-extensions(8)`, `iptables-restore(8)` 1.8.9, and the
-//! kernel's `ip_tables`.
+//! Original semantics: `iptables(8)`, `iptables-extensions(8)`, `iptables-restore(8)` 1.8.9, and
+//! the kernel's `ip_tables`.
 
 pub mod ast;
 pub mod grammar;

@@ -1,8 +1,8 @@
 //! Syntax tree to text, as `iptables-save` prints it.
 //!
-//! Printing and reading again gives an equal tree (property-tested in `tests/`). Differences from the
-//! original are deliberate: address lists stay one line, host names stay names, and a `--datestop`
-//! that says "never" is left out.
+//! Printing and reading again gives an equal tree (property-tested in `tests/`). Differences from
+//! the original are deliberate: address lists stay one line, host names stay names, and a
+//! `--datestop` that says "never" is left out.
 
 use super::ast::{
     BuiltIn, ChainVerdict, File, Instance, Placement, Rule, RuleLine, StatementKind, Target,

@@ -1,6 +1,7 @@
 //! Modules that are known by name and options and that weir cannot honour.
 //!
-//! Their words are kept as written, so that printing is the identity; lowering refuses them by name.
+//! Their words are kept as written, so that printing is the identity; lowering refuses them by
+//! name.
 
 use super::super::value::Kind;
 use super::{ModuleSpec, OptionSpec, Role, module, option};
@@ -27,7 +28,9 @@ const fn w(name: &'static str) -> OptionSpec {
 /// All of them.
 #[rustfmt::skip]
 pub static KNOWN: &[ModuleSpec] = &[
-    km("string", &[w("string").not(), w("hex-string").not(), w("algo"), w("from"), w("to"), f("icase")]),
+    km("string", &[
+        w("string").not(), w("hex-string").not(), w("algo"), w("from"), w("to"), f("icase"),
+    ]),
     km("u32", &[w("u32").not()]),
     km("bpf", &[w("object-pinned"), w("bytecode")]),
     km("cgroup", &[w("path").not(), w("cgroup").not()]),

@@ -1,9 +1,9 @@
 //! The vocabulary as data: every match and target module with all its options.
 //!
 //! One table feeds the parser, the printer, the suggestions and the tests. Facts are those of
-//! `iptables-extensions(8)` 1.8.9 and of the kernel's module definitions (tables and hooks). What a
-//! module's options mean together (exclusions, defaults) is in `parse::finish`; what they mean for a
-//! packet is in `lower`.
+//! `iptables-extensions(8)` 1.8.9 and of the kernel's module definitions (tables and hooks). What
+//! a module's options mean together (exclusions, defaults) is in `parse::finish`; what they mean
+//! for a packet is in `lower`.
 
 mod known;
 mod matches;

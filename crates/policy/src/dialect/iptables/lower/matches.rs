@@ -27,7 +27,8 @@ pub(super) struct Tests<'l, 'a> {
     pub(super) effect: Effect,
 }
 
-/// What a rule does with a packet, as far as it decides whether a narrower or wider rule is stricter.
+/// What a rule does with a packet, as far as it decides whether a narrower or wider rule is
+/// stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     /// It accepts: a rule that matches less is stricter.
@@ -126,8 +127,8 @@ impl Tests<'_, '_> {
         }
     }
 
-    /// A transport module whose tests do not read the transport header (AH of IPv6 aside, none) still
-    /// needs one.
+    /// A transport module whose tests do not read the transport header (AH of IPv6 aside, none)
+    /// still needs one.
     fn readable_transport(&mut self, module: &str, rule: &Rule, before: usize) {
         let reads = self.tests[before..]
             .iter()

@@ -2,13 +2,14 @@
 //!
 //! In: parsed files in the order given. Out: a [`Policy`] if nothing was wrong, and a
 //! [`LowerReport`] with every located message. The commands of the files are carried out in order
-//! (`tables`), jumps are resolved and what a rule may do where is checked (`check`), then every rule
-//! becomes tests, operations and control flow (`rule`, `matches`, `targets`). What cannot be
+//! (`tables`), jumps are resolved and what a rule may do where is checked (`check`), then every
+//! rule becomes tests, operations and control flow (`rule`, `matches`, `targets`). What cannot be
 //! honoured is refused by name (`refuse`). Rules of the nat table are kept out and counted.
 //!
 //! Nothing here does I/O: host names are resolved by the caller through [`Names`].
 
 mod check;
+mod commands;
 mod emit;
 mod hosts;
 mod matches;

@@ -1,9 +1,10 @@
-//! Rules that cannot be honoured: refused, or left out where that cannot make the policy more open.
+//! Rules that cannot be honoured: refused, or left out where that cannot make the policy more
+//! open.
 //!
 //! A rule may be left out when all it could do is accept (in the filter table, so that the packet
-//! goes on to the rules that follow) or note. A rule that could drop, reject, return, go elsewhere
-//! or change the packet, its flow or a memory is refused: without it, a later rule could accept what
-//! this one would have kept out.
+//! goes on to the rules that follow) or note. A rule that could drop, reject, return, go
+//! elsewhere or change the packet, its flow or a memory is refused: without it, a later rule
+//! could accept what this one would have kept out.
 
 use super::super::ast::{BuiltIn, Instance, Target};
 use super::tables::{Entry, TableState};
@@ -60,8 +61,8 @@ fn rule_only_opens(table: &TableState<'_>, entry: &Entry<'_>) -> bool {
     }
 }
 
-/// Whether everything that a called chain can do is to accept or to note. RETURN in it leads back to
-/// the rule after the call, as does leaving the call out.
+/// Whether everything that a called chain can do is to accept or to note. RETURN in it leads back
+/// to the rule after the call, as does leaving the call out.
 fn chain_only_opens(table: &TableState<'_>, chain: usize) -> bool {
     let mut seen = vec![false; table.chains.len()];
     let mut open = vec![chain];

@@ -42,8 +42,8 @@ pub enum Lookup {
     Unknown,
 }
 
-/// Looks `word` up among `names`: letter case counts for nothing, and a beginning that only one name
-/// has stands for that name, as in the original tool.
+/// Looks `word` up among `names`: letter case counts for nothing, and a beginning that only one
+/// name has stands for that name, as in the original tool.
 pub fn look_up<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Lookup {
     let mut found = Lookup::Unknown;
     for (index, name) in names.into_iter().enumerate() {

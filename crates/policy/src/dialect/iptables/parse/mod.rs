@@ -7,11 +7,15 @@
 //! Original semantics: `iptables-restore(8)`, `iptables(8)`, `iptables-extensions(8)`, 1.8.9.
 
 mod address;
+mod basic;
+mod canonical;
 mod clock;
 mod finish;
+mod lists;
 mod nat;
 mod numbers;
 mod option;
+mod rates;
 mod rule;
 mod statement;
 mod values;

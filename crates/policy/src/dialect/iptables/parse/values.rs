@@ -3,25 +3,18 @@
 //! Each reader takes exactly the words that its kind has and returns a value or one located error;
 //! what values mean together is `finish`'s business.
 
-use super::super::names::{Lookup, Transport, icmp, look_up, protocols, services, small};
-use super::super::value::{
-    Address, Chunks, Kind, MarkForm, SetUse, Value, choice_name, probability_bits,
-};
+use super::super::names::{Transport, icmp, protocols, services, small};
+use super::super::value::{Address, Kind, MarkForm, Value, choice_name, probability_bits};
 use super::address::{self, Fault};
 use super::clock;
+use super::lists::{chunks, names_list, port_list, set, tcp_flags, text, words};
 use super::nat;
 use super::numbers::{fraction, number, number_up_to, number32};
-use crate::model::{Family, SetField};
+use super::rates::{hash_burst, hash_rate, rate};
+use crate::model::Family;
 use crate::syntax::{Cursor, Diagnostic, Span};
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
-
-/// Slots of a port list; a range takes two.
-const PORT_SLOTS_MAX: usize = 15;
-/// Directions of a set.
-const SET_FIELDS_MAX: usize = 6;
-/// Longest name of a set (IPSET_MAXNAMELEN less its zero).
-const SET_NAME_MAX: usize = 31;
 
 /// What a reader knows of the rule around the option.
 pub(super) struct Context {
@@ -32,12 +25,12 @@ pub(super) struct Context {
 }
 
 /// One word of a value.
-struct Text<'w> {
-    text: Cow<'w, str>,
-    at: Span,
+pub(super) struct Text<'w> {
+    pub(super) text: Cow<'w, str>,
+    pub(super) at: Span,
 }
 
-type Read = Result<Value, Diagnostic>;
+pub(super) type Read = Result<Value, Diagnostic>;
 
 /// Reads the value of an option.
 pub(super) fn read<'w>(
@@ -107,7 +100,7 @@ fn code_of(kind: Kind) -> &'static str {
     }
 }
 
-fn located(code: &'static str, at: Span, fault: Fault) -> Diagnostic {
+pub(super) fn located(code: &'static str, at: Span, fault: Fault) -> Diagnostic {
     let mut found = Diagnostic::error(code, at, fault.message);
     found.help = fault.help;
     found
@@ -118,7 +111,7 @@ fn takes_any_word(kind: Kind) -> bool {
     matches!(kind, Kind::Text(..) | Kind::Words(_))
 }
 
-fn next<'w>(
+pub(super) fn next<'w>(
     cursor: &mut Cursor<'w, '_>,
     context: &Context,
     any: bool,
@@ -181,7 +174,7 @@ fn single(kind: Kind, text: &str, context: &Context) -> Result<Value, Fault> {
     }
 }
 
-fn bounded(text: &str, least: u64, most: u64) -> Result<u64, Fault> {
+pub(super) fn bounded(text: &str, least: u64, most: u64) -> Result<u64, Fault> {
     match number(text) {
         Some(value) if value >= least && value <= most => Ok(value),
         Some(_) => {
@@ -222,7 +215,7 @@ fn range(text: &str, most: u32) -> Result<Value, Fault> {
 }
 
 /// The transport whose service names count for a protocol.
-fn transport_of(protocol: Option<u8>) -> Option<Transport> {
+pub(super) fn transport_of(protocol: Option<u8>) -> Option<Transport> {
     match protocol? {
         protocols::TCP => Some(Transport::Tcp),
         protocols::UDP | protocols::UDPLITE => Some(Transport::Udp),
@@ -251,7 +244,7 @@ fn port(text: &str, transport: Option<Transport>) -> Result<u16, Fault> {
 }
 
 /// `a[:b]` of ports; an open end is 0 or 65535.
-fn port_pair(text: &str, transport: Option<Transport>) -> Result<(u16, u16), Fault> {
+pub(super) fn port_pair(text: &str, transport: Option<Transport>) -> Result<(u16, u16), Fault> {
     let (first, last) = match text.split_once(':') {
         None => {
             let value = port(text, transport)?;
@@ -281,66 +274,6 @@ fn ports(text: &str, transport: Option<Transport>, context: &Context) -> Result<
     let transport = transport.or_else(|| transport_of(context.protocol));
     let (first, last) = port_pair(text, transport)?;
     Ok(Value::Range(u32::from(first), u32::from(last)))
-}
-
-fn port_list(word: &Text<'_>, context: &Context) -> Read {
-    let transport = transport_of(context.protocol);
-    let mut list = Vec::new();
-    let mut slots = 0;
-    let mut offset = 0;
-    for part in word.text.split(',') {
-        let place = word.at.part(offset, offset + part.len());
-        offset += part.len() + 1;
-        let pair = port_pair(part, transport).map_err(|fault| located("bad-port", place, fault))?;
-        if part.contains(':') && pair.0 == pair.1 {
-            let found = Diagnostic::error("bad-port", place, format!("`{part}` is no range"));
-            return Err(found.help(format!("write {}", pair.0)));
-        }
-        slots += if pair.0 == pair.1 { 1 } else { 2 };
-        if slots > PORT_SLOTS_MAX {
-            let found = Diagnostic::error("too-many-ports", place, "too many ports");
-            return Err(found.help("15 at most, and a range counts two; write a second rule"));
-        }
-        list.push(pair);
-    }
-    Ok(Value::Ports(list.into()))
-}
-
-/// A list of TCP flags, `ALL` or `NONE`.
-fn flag_bits(word: &Text<'_>) -> Result<u32, Diagnostic> {
-    let mut bits = 0;
-    let mut offset = 0;
-    for part in word.text.split(',') {
-        let place = word.at.part(offset, offset + part.len());
-        offset += part.len() + 1;
-        let position = small::TCP_FLAGS
-            .iter()
-            .position(|name| name.eq_ignore_ascii_case(part));
-        bits |= match position {
-            Some(bit) => 1 << bit,
-            None if part.eq_ignore_ascii_case("ALL") => 0x3f,
-            None if part.eq_ignore_ascii_case("NONE") => 0,
-            None => {
-                let message = format!("unknown TCP flag `{part}`");
-                return Err(Diagnostic::error("unknown-name", place, message)
-                    .help("flags are FIN, SYN, RST, PSH, ACK, URG, ALL and NONE")
-                    .did_you_mean(part, small::TCP_FLAGS.iter().copied()));
-            }
-        };
-    }
-    Ok(bits)
-}
-
-fn tcp_flags(word: &Text<'_>, cursor: &mut Cursor<'_, '_>, context: &Context) -> Read {
-    let mask = flag_bits(word)?;
-    let Ok(second) = next(cursor, context, false) else {
-        let message = "`--tcp-flags` needs two lists of flags";
-        return Err(
-            Diagnostic::error("missing-value", context.option_at, message)
-                .help("the flags to look at, then those that must be set: `SYN,ACK SYN`"),
-        );
-    };
-    Ok(Value::Masked(flag_bits(&second)?, mask))
 }
 
 fn icmp_type(text: &str, ipv6: bool) -> Result<Value, Fault> {
@@ -505,97 +438,6 @@ fn log_level(text: &str) -> Result<Value, Fault> {
     by_name(text, small::LOG_LEVELS, "log level")
 }
 
-/// The unit of a rate, in seconds; any beginning of a unit's name.
-fn unit_seconds(text: &str) -> Option<u64> {
-    let units = [
-        ("second", 1),
-        ("minute", 60),
-        ("hour", 3600),
-        ("day", 86_400),
-    ];
-    let fits = |row: &&(&str, u64)| {
-        !text.is_empty()
-            && row
-                .0
-                .get(..text.len())
-                .is_some_and(|s| s.eq_ignore_ascii_case(text))
-    };
-    units.iter().find(fits).map(|row| row.1)
-}
-
-/// `n[/unit]` as the time for one packet; `second` is a second in the unit of the answer.
-fn rate(text: &str, second: u64) -> Result<u32, Fault> {
-    let (amount, unit) = text.split_once('/').unwrap_or((text, "second"));
-    let help = "a number and a unit: `3/second`, `10/minute`, `5/hour`, `1/day`";
-    let bad = || Fault::new(format!("bad rate `{text}`")).help(help);
-    let seconds = unit_seconds(unit).ok_or_else(bad)?;
-    if !amount.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(bad());
-    }
-    let amount: u64 = amount.parse().map_err(|_| bad())?;
-    if amount == 0 {
-        return Err(Fault::new("a rate of 0 never matches").help("write 1 or more"));
-    }
-    match u32::try_from(seconds * second / amount) {
-        Ok(period) if period > 0 => Ok(period),
-        Ok(_) => Err(Fault::new(format!("the rate `{text}` is too fast"))
-            .help(format!("{second} packets a second at most"))),
-        Err(_) => {
-            Err(Fault::new(format!("the rate `{text}` is too slow")).help("one a day at least"))
-        }
-    }
-}
-
-/// A number with `b`, `kb`, `mb` or `gb`.
-fn byte_amount(text: &str) -> Option<u64> {
-    let body = text.strip_suffix('b')?;
-    let (digits, unit) = match body.as_bytes().last()? {
-        b'k' => (&body[..body.len() - 1], 1 << 10),
-        b'm' => (&body[..body.len() - 1], 1 << 20),
-        b'g' => (&body[..body.len() - 1], 1 << 30),
-        _ => (body, 1u64),
-    };
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    digits
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(unit)
-        .filter(|&bytes| bytes <= u64::from(u32::MAX))
-}
-
-fn hash_rate(text: &str) -> Result<Value, Fault> {
-    if let Some((amount, unit)) = text.split_once('/')
-        && amount.ends_with('b')
-    {
-        let bytes = byte_amount(amount).filter(|&bytes| bytes > 0);
-        return match (bytes, unit_seconds(unit)) {
-            (Some(bytes), Some(1)) => Ok(Value::Bytes(bytes)),
-            _ => Err(Fault::new(format!("bad rate `{text}`"))
-                .help("bytes are counted a second: `512kb/s`, `1mb/s`, 4 GiB at most")),
-        };
-    }
-    // The unit decides how long an unused key is kept; `finish` turns that into its own option.
-    let unit = text
-        .split_once('/')
-        .and_then(|(_, unit)| unit_seconds(unit))
-        .unwrap_or(1);
-    Ok(Value::Range(rate(text, 1_000_000)?, unit as u32))
-}
-
-fn hash_burst(text: &str) -> Result<Value, Fault> {
-    if text.ends_with('b') {
-        return byte_amount(text)
-            .filter(|&bytes| bytes > 0)
-            .map(Value::Bytes)
-            .ok_or_else(|| {
-                Fault::new(format!("bad burst `{text}`")).help("packets, or bytes such as `1mb`")
-            });
-    }
-    bounded(text, 1, 1_000_000).map(Value::Number)
-}
-
 fn address_mask(text: &str, family: Family) -> Result<Value, Fault> {
     let bits = address::mask_bits(text, family)?;
     Ok(Value::Address(Box::new(match family {
@@ -665,176 +507,4 @@ fn ids(text: &str) -> Result<Value, Fault> {
         return Ok(Value::Text(text.into()));
     }
     Err(Fault::new(format!("`{text}` is no id")).help("a number, a range such as 0-999, or a name"))
-}
-
-fn text(word: &Text<'_>, least: usize, most: usize, context: &Context) -> Read {
-    let length = word.text.len();
-    if length < least || length > most {
-        let message = match length < least {
-            true => format!("the value of `--{}` is empty", context.option),
-            false => {
-                format!(
-                    "the value of `--{}` is too long ({length} bytes)",
-                    context.option
-                )
-            }
-        };
-        let found = Diagnostic::error("bad-length", word.at, message);
-        return Err(found.help(format!("{least} to {most} bytes")));
-    }
-    Ok(Value::Text((&*word.text).into()))
-}
-
-fn names_list(word: &Text<'_>, names: &'static [&'static str], context: &Context) -> Read {
-    let mut bits = 0u64;
-    let mut offset = 0;
-    for part in word.text.split(',') {
-        let place = word.at.part(offset, offset + part.len());
-        offset += part.len() + 1;
-        match look_up(part, names.iter().copied()) {
-            Lookup::Found(bit) => bits |= 1 << bit,
-            _ => {
-                let message = format!("unknown word `{part}` in `--{}`", context.option);
-                return Err(Diagnostic::error("unknown-name", place, message)
-                    .help(format!("words are {}", names.join(", ")))
-                    .did_you_mean(part, names.iter().copied()));
-            }
-        }
-    }
-    Ok(Value::Number(bits))
-}
-
-fn set(word: &Text<'_>, cursor: &mut Cursor<'_, '_>, context: &Context) -> Read {
-    let name = &*word.text;
-    if name.is_empty() || name.len() > SET_NAME_MAX {
-        let found = Diagnostic::error(
-            "bad-length",
-            word.at,
-            format!("no set can be called `{name}`"),
-        );
-        return Err(found.help(format!("a name has 1 to {SET_NAME_MAX} bytes")));
-    }
-    let Ok(directions) = next(cursor, context, false) else {
-        let message = format!("`--{}` needs a set and directions", context.option);
-        return Err(Diagnostic::error("missing-value", word.at, message)
-            .help("write `src` or `dst` after the name, one for each dimension of the set"));
-    };
-    let mut fields = Vec::new();
-    let mut offset = 0;
-    for part in directions.text.split(',') {
-        let place = directions.at.part(offset, offset + part.len());
-        offset += part.len() + 1;
-        fields.push(match part {
-            "src" => SetField::Src,
-            "dst" => SetField::Dst,
-            _ => {
-                let message = format!("unknown direction `{part}`");
-                return Err(Diagnostic::error("unknown-name", place, message)
-                    .help("write src or dst, with commas between them"));
-            }
-        });
-        if fields.len() > SET_FIELDS_MAX {
-            let found = Diagnostic::error("too-many-directions", place, "too many directions");
-            return Err(found.help(format!("{SET_FIELDS_MAX} at most")));
-        }
-    }
-    Ok(Value::Set(Box::new(SetUse {
-        name: name.into(),
-        fields,
-    })))
-}
-
-fn chunks(word: &Text<'_>, cursor: &mut Cursor<'_, '_>, context: &Context) -> Read {
-    let kind = ["all", "any", "only"]
-        .iter()
-        .position(|name| name.eq_ignore_ascii_case(&word.text));
-    let Some(kind) = kind else {
-        let message = format!("unknown word `{}`", word.text);
-        return Err(Diagnostic::error("unknown-name", word.at, message)
-            .help("write all, any or only, then the chunk types"));
-    };
-    let Ok(list) = next(cursor, context, false) else {
-        return Err(
-            Diagnostic::error("missing-value", word.at, "the chunk types are missing")
-                .help("write them after all, any or only: `any INIT,DATA`"),
-        );
-    };
-    let mut found = Chunks {
-        kind: kind as u8,
-        types: [0; 4],
-        flags: Vec::new(),
-    };
-    match &*list.text {
-        "ALL" => found.types = [u64::MAX; 4],
-        "NONE" => {}
-        text => {
-            let mut offset = 0;
-            for part in text.split(',') {
-                let place = list.at.part(offset, offset + part.len());
-                offset += part.len() + 1;
-                chunk(part, place, &mut found)?;
-            }
-        }
-    }
-    found.flags.sort_unstable();
-    Ok(Value::Chunks(Box::new(found)))
-}
-
-fn chunk(part: &str, at: Span, found: &mut Chunks) -> Result<(), Diagnostic> {
-    let (name, letters) = match part.split_once(':') {
-        Some((name, letters)) => (name, Some(letters)),
-        None => (part, None),
-    };
-    let Some(&(_, number)) = small::SCTP_CHUNKS
-        .iter()
-        .find(|row| row.0.eq_ignore_ascii_case(name))
-    else {
-        let message = format!("unknown chunk type `{name}`");
-        let names = small::SCTP_CHUNKS.iter().map(|row| row.0);
-        return Err(Diagnostic::error("unknown-name", at, message)
-            .help("chunk types are DATA, INIT, SACK and so on")
-            .did_you_mean(name, names));
-    };
-    found.types[usize::from(number / 64)] |= 1 << (number % 64);
-    let Some(letters) = letters else {
-        return Ok(());
-    };
-    let valid = small::SCTP_CHUNK_FLAGS
-        .iter()
-        .find(|row| row.0 == number)
-        .map_or("", |row| row.1);
-    let (mut mask, mut value) = (0u8, 0u8);
-    for letter in letters.chars() {
-        let Some(bit) = valid.find(letter.to_ascii_uppercase()) else {
-            let message = format!("chunk type {name} has no flag `{letter}`");
-            let help = match valid {
-                "" => "it has no flags".to_owned(),
-                valid => format!("its flags are {valid}"),
-            };
-            return Err(Diagnostic::error("unknown-name", at, message).help(help));
-        };
-        mask |= 1 << bit;
-        match letter.is_ascii_uppercase() {
-            true => value |= 1 << bit,
-            false => value &= !(1 << bit),
-        }
-    }
-    found.flags.retain(|row| row.0 != number);
-    if mask != 0 {
-        found.flags.push((number, mask, value));
-    }
-    Ok(())
-}
-
-fn words<'w>(
-    first: Text<'w>,
-    count: usize,
-    cursor: &mut Cursor<'w, '_>,
-    context: &Context,
-) -> Read {
-    let mut list: Vec<Box<str>> = vec![(&*first.text).into()];
-    while list.len() < count {
-        list.push((&*next(cursor, context, true)?.text).into());
-    }
-    Ok(Value::Words(list.into()))
 }

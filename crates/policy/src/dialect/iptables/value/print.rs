@@ -1,228 +1,10 @@
-//! Typed values of options, and how each is printed.
-//!
-//! A [`Kind`] says how an option's words are read and printed; a [`Value`] is what was read. Reading
-//! is in `parse::values`; printing is here, beside the types, so that both sides of the identity
-//! "print, then read" can be compared.
+//! How values are printed: as `iptables-save` prints them.
 
-use super::names::Transport;
+use super::calendar::date_text;
+use super::{Address, Chunks, InterfaceName, Kind, NatTo, Value};
 use crate::model::SetField;
-use crate::syntax::Place;
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-/// One address with its mask, or a name still to be resolved.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// IPv4 address and mask.
-    V4(Ipv4Addr, Ipv4Addr),
-    /// IPv6 address and mask.
-    V6(Ipv6Addr, Ipv6Addr),
-    /// A host name (with the text of a mask, if one was written).
-    Name(Box<str>),
-}
-
-/// The addresses of `-s` or `-d`; several make one rule each.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Addresses {
-    /// `!` before it; only with one address.
-    pub negated: bool,
-    /// The first address.
-    pub first: Address,
-    /// The others.
-    pub more: Vec<Address>,
-    /// The words.
-    pub at: Place,
-}
-
-impl Addresses {
-    /// All of them, in the order written.
-    pub fn iter(&self) -> impl Iterator<Item = &Address> {
-        std::iter::once(&self.first).chain(&self.more)
-    }
-}
-
-/// An interface name, or a beginning (`eth+`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InterfaceName {
-    /// The name without `+`.
-    pub name: Box<str>,
-    /// Whether any ending fits.
-    pub prefix: bool,
-}
-
-/// How the value of an option is written.
-#[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    /// No value.
-    Flag,
-    /// A number between the two, decimal, hexadecimal or octal; printed in decimal.
-    Number(u64, u64),
-    /// A number up to this, printed as two hexadecimal digits.
-    Hex(u64),
-    /// `a[:b]` up to this, open ends allowed.
-    Range(u32),
-    /// `a[:b]`, numbers or service names.
-    Ports(Option<Transport>),
-    /// Up to 15 ports or ranges.
-    PortList,
-    /// Two lists of TCP flags.
-    TcpFlags,
-    /// No value; stands for a certain `--tcp-flags`.
-    Syn,
-    /// `type[/code]` or a name; the flag says ICMPv6.
-    Icmp(bool),
-    /// `value[/mask]`, 32 bits.
-    Mark,
-    /// One of the ways to write `--set-xmark`.
-    SetMark(MarkForm),
-    /// A 32-bit mask in hexadecimal.
-    Mask,
-    /// `value[/mask]` or a name, 8 bits; the mask that a name has.
-    Tos(u8),
-    /// One of the ways to write `--set-tos`.
-    SetTos(MarkForm),
-    /// A DSCP class.
-    DscpClass,
-    /// A list of names, comma between them.
-    Names(&'static [&'static str]),
-    /// One of some names; a second name after `=` stands for the same.
-    Choice(&'static [&'static str]),
-    /// A kind of REJECT.
-    Reject,
-    /// A log level.
-    LogLevel,
-    /// `n[/unit]`
-    Rate,
-    /// `n[/unit]` or `n[kmg]b/s`
-    HashRate,
-    /// A number or `n[kmg]b`
-    HashBurst,
-    /// 0.0 to 1.0
-    Probability,
-    /// An address with an optional mask, which is not applied.
-    Address,
-    /// `from[-to]`
-    AddressRange,
-    /// A netmask.
-    AddressMask,
-    /// An Ethernet address.
-    Mac,
-    /// An interface, `+` at its end for any ending.
-    Interface,
-    /// A text of this many characters (least, most).
-    Text(usize, usize),
-    /// A protocol.
-    Protocol,
-    /// The name of a set and directions.
-    Set,
-    /// `all|any|only` and SCTP chunk types.
-    Chunks,
-    /// `major:minor`
-    Class,
-    /// An id, a range of ids, or the name of a user or group.
-    Ids,
-    /// `[address[-address]][:port[-port[/base]]]`
-    NatTo,
-    /// `port[-port]`
-    NatPorts,
-    /// `address[/mask]`
-    NetmapTo,
-    /// `YYYY[-MM[-DD[Thh[:mm[:ss]]]]]`
-    Date,
-    /// `hh:mm[:ss]`
-    TimeOfDay,
-    /// Days of the month.
-    MonthDays,
-    /// Days of the week.
-    WeekDays,
-    /// This many words, kept as they are.
-    Words(usize),
-}
-
-/// The ways to write a change of a mark or of the TOS byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MarkForm {
-    /// `value/mask`: clear mask, exclusive-or value.
-    Xor,
-    /// `value/mask`: clear mask, or value.
-    Set,
-    /// `bits`: keep only these.
-    And,
-    /// `bits`: set these.
-    Or,
-    /// `bits`: flip these.
-    Flip,
-}
-
-/// A named set with directions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SetUse {
-    /// Its name.
-    pub name: Box<str>,
-    /// Which packet field feeds each dimension.
-    pub fields: Vec<SetField>,
-}
-
-/// SCTP chunk types.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chunks {
-    /// 0 all, 1 any, 2 only.
-    pub kind: u8,
-    /// One bit a type.
-    pub types: [u64; 4],
-    /// Type, mask and value of flags, sorted by type.
-    pub flags: Vec<(u8, u8, u8)>,
-}
-
-/// A translation target.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NatTo {
-    /// First and last address.
-    pub addresses: Option<(IpAddr, IpAddr)>,
-    /// First and last port.
-    pub ports: Option<(u16, u16)>,
-    /// Port that the first port stands for.
-    pub base: Option<u16>,
-}
-
-/// The value of an option.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// None.
-    Flag,
-    /// A number, the index of a name, seconds, days as bits, a probability of 2^31.
-    Number(u64),
-    /// First and last.
-    Range(u32, u32),
-    /// Ports and ranges of ports, as written.
-    Ports(Box<[(u16, u16)]>),
-    /// Value and mask.
-    Masked(u32, u32),
-    /// ICMP type (`None`: any) and codes.
-    Icmp(Option<u8>, (u8, u8)),
-    /// An address.
-    Address(Box<Address>),
-    /// First and last address.
-    Addresses(Box<(IpAddr, IpAddr)>),
-    /// An Ethernet address.
-    Mac([u8; 6]),
-    /// An interface.
-    Interface(InterfaceName),
-    /// A text.
-    Text(Box<str>),
-    /// Words, kept.
-    Words(Box<[Box<str>]>),
-    /// Time for one packet: in units of 1/10000 s (limit) or 1/1000000 s (hashlimit).
-    Period(u32),
-    /// Bytes (a second, or of burst).
-    Bytes(u64),
-    /// A set.
-    Set(Box<SetUse>),
-    /// Chunk types.
-    Chunks(Box<Chunks>),
-    /// A translation target.
-    Nat(Box<NatTo>),
-}
+use std::net::IpAddr;
 
 /// Prints `value`, read as `kind`, with a blank before each word.
 pub fn print(out: &mut String, kind: Kind, value: &Value) {
@@ -275,8 +57,8 @@ fn push(out: &mut String, text: &str) {
     out.push_str(text);
 }
 
-/// Texts are quoted as `iptables-save` does: whatever is not a plain word is quoted, with backslashes
-/// before both quotes and the backslash.
+/// Texts are quoted as `iptables-save` does: whatever is not a plain word is quoted, with
+/// backslashes before both quotes and the backslash.
 pub fn push_quoted(out: &mut String, text: &str) {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
@@ -311,7 +93,7 @@ fn print_number(out: &mut String, kind: Kind, number: u64) {
         Kind::Hex(_) | Kind::DscpClass => format!("0x{number:02x}"),
         Kind::Mask => format!("{number:#x}"),
         Kind::Names(names) => bit_names(number, names),
-        Kind::WeekDays => bit_names(number >> 1, super::names::small::WEEKDAYS),
+        Kind::WeekDays => bit_names(number >> 1, super::super::names::small::WEEKDAYS),
         Kind::MonthDays => {
             let days = (1..=31)
                 .filter(|day| number >> day & 1 == 1)
@@ -369,39 +151,6 @@ pub fn probability_bits(scaled: u128) -> u64 {
     u64::try_from(bits).unwrap_or(u64::MAX)
 }
 
-fn date_text(seconds: u64) -> String {
-    let (year, month, day) = civil(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
-}
-
-/// Year, month and day of a day since 1970-01-01 (proleptic Gregorian calendar).
-#[must_use]
-pub fn civil(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
-}
-
-/// Days since 1970-01-01 of a date, the inverse of [`civil`]; `year` from 1970.
-#[must_use]
-pub fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
-    let shifted_year = year - u64::from(month <= 2);
-    let (era, of_era) = (shifted_year / 400, shifted_year % 400);
-    let shifted_month = (month + 9) % 12;
-    let of_year = (153 * shifted_month + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
 fn print_range(out: &mut String, kind: Kind, first: u32, last: u32) {
     let separator = match kind {
         Kind::Ids | Kind::NatPorts => '-',
@@ -420,7 +169,7 @@ fn print_masked(out: &mut String, kind: Kind, value: u32, mask: u32) {
         Kind::TcpFlags | Kind::Syn => {
             let names = |bits: u32| match bits {
                 0 => "NONE".to_owned(),
-                bits => bit_names(u64::from(bits), super::names::small::TCP_FLAGS),
+                bits => bit_names(u64::from(bits), super::super::names::small::TCP_FLAGS),
             };
             format!("{} {}", names(mask), names(value))
         }
@@ -532,7 +281,7 @@ fn print_bytes(out: &mut String, kind: Kind, bytes: u64) {
 }
 
 fn print_chunks(out: &mut String, chunks: &Chunks) {
-    use super::names::small::{SCTP_CHUNK_FLAGS, SCTP_CHUNKS};
+    use super::super::names::small::{SCTP_CHUNK_FLAGS, SCTP_CHUNKS};
     push(
         out,
         ["all", "any", "only"]
@@ -601,6 +350,7 @@ fn nat_text(nat: &NatTo) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv6Addr;
 
     fn text(kind: Kind, value: &Value) -> String {
         let mut out = String::new();
@@ -658,16 +408,6 @@ mod tests {
             let printed = probability_text(number);
             let digits: u128 = printed.replace('.', "").parse().unwrap();
             assert_eq!(probability_bits(digits), number, "{printed}");
-        }
-    }
-
-    #[test]
-    fn dates_read_back() {
-        assert_eq!(date_text(0), "1970-01-01T00:00:00");
-        assert_eq!(date_text(2_147_483_647), "2038-01-19T03:14:07");
-        for days in 0..40_000 {
-            let (year, month, day) = civil(days);
-            assert_eq!(days_from_civil(year, month, day), days);
         }
     }
 
