@@ -10,6 +10,7 @@
 
 pub mod compile;
 pub mod flow;
+pub mod history;
 pub mod image;
 pub mod lookup;
 pub mod packet;

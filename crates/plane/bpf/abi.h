@@ -128,6 +128,7 @@ enum weir_reason {
 	WEIR_REASON_EVENT_LIMITED = 7,	/* not a drop: an event was over the rate */
 	WEIR_REASON_FLOW_FULL = 8,	/* not a drop: no room for a new flow */
 	WEIR_REASON_HANDOFF = 9,	/* not a drop: an edit could not be handed on */
+	WEIR_REASON_SCRATCH = 10,	/* too many programs interrupted each other at once */
 	__WEIR_REASON_MAX = 16,
 };
 
@@ -173,7 +174,8 @@ struct weir_control {
 	__u64 event_count;
 	__u64 reasons[__WEIR_REASON_MAX];
 	__u64 flow_statistics[16];	/* see flow.h */
-	__u8 pad_end[48];
+	__u64 told_ms;		/* the packet clock, when weir_clock ran */
+	__u8 pad_end[40];
 	struct weir_test test;
 	struct weir_settings loaded;	/* what the programs were loaded with */
 };
@@ -226,18 +228,51 @@ struct weir_event {
 	__u8 bytes[WEIR_EVENT_BYTES];
 };
 
-/* Places to copy headers to that the driver left outside the linear part of a packet. */
-#define WEIR_SCRATCH_COUNT 64	/* a power of two */
-#define WEIR_SCRATCH_BYTES 248
+/*
+ * Memory of one packet while it is judged: netfilter programs have 512 bytes of stack, and can be
+ * interrupted by others on the same CPU, so per-CPU memory would not do. A place is taken by one
+ * exchange of a word.
+ */
+#define WEIR_SCRATCH_COUNT 256	/* a power of two */
+#define WEIR_SCRATCH_TRIES 16
+#define WEIR_SCRATCH_COPY 256	/* headers that the driver left outside the linear part */
+#define WEIR_SCRATCH_WALK 1024
 struct weir_scratch {
 	__u64 taken;
-	__u8 bytes[WEIR_SCRATCH_BYTES];
+	__u64 reserved[7];
+	__u8 copy[WEIR_SCRATCH_COPY];
+	struct weir_packet about;	/* in an ICMP error */
+	__u8 walk[WEIR_SCRATCH_WALK];	/* struct walk */
+};
+
+/*
+ * A remembered class of an interface name. `value` is number of the policy << 16 | class; the name
+ * is kept mixed with it, so that halves of two entries written at once belong to no name.
+ */
+#define WEIR_INTERFACE_CACHE 64
+struct weir_interface {
+	__u64 value;
+	__u64 name[2];
 };
 
 /* Kinds of reject: 0 TCP RST, 0x100 | code ICMP type 3, 0x200 | code ICMPv6 type 1. */
 #define WEIR_REJECT_RESET 0
 #define WEIR_REJECT_ICMP 0x100
 #define WEIR_REJECT_ICMP6 0x200
+
+/* Bits of weir_control.slot_hooks: where programs are attached (IPv6: shifted by 8), and more. */
+enum weir_policy_bits {
+	WEIR_AT_INPUT = 1 << 0,
+	WEIR_AT_FORWARD = 1 << 1,
+	WEIR_AT_OUTPUT = 1 << 2,
+	WEIR_AT_PREROUTING = 1 << 3,
+	WEIR_AT_POSTROUTING = 1 << 4,
+	WEIR_POLICY_DEFRAGMENT = 1 << 16,	/* IPv6: one bit higher */
+	WEIR_POLICY_HANDOFF = 1 << 18,	/* rules change what later hooks or the wire must see */
+	WEIR_POLICY_EARLY_STATE = 1 << 19,	/* PREROUTING or POSTROUTING ask about flows */
+	WEIR_POLICY_TRACK = 1 << 20,	/* some rule asks about flows */
+	WEIR_POLICY_EGRESS = 1 << 21,	/* tcx programs are needed */
+};
 
 /* What one hook tells a later one about a packet (map handoff, key: address of the sk_buff). */
 enum weir_edit {
@@ -255,8 +290,10 @@ struct weir_handoff {
 	__u16 mss;
 	__u8 tos_value;
 	__u8 tos_mask;
-	__u32 length;		/* of the packet, and */
-	__u32 check;		/* a hash of its addresses: an sk_buff's address is used again */
+	__u32 length;		/* of the packet: an sk_buff's address is used again */
+	__u16 mtu;		/* of the receiving interface, for MSS clamping; 0: none */
+	__u8 state;		/* what the first hook found, 0: did not look */
+	__u8 family;
 };
 
 #endif

@@ -86,6 +86,12 @@ static __always_inline __u64 flow_less(__u64 a, __u64 b)
 	return difference >> 63;
 }
 
+/* 1 when x, which is below 2^63, is 0. */
+static __always_inline __u64 flow_is_zero(__u64 x)
+{
+	return flow_less(x, 1);
+}
+
 /* 1 when the 128-bit a < b, or when they are equal and `otherwise`. */
 static __always_inline __u64 flow_less_address(const __u64 *a, const __u64 *b, __u64 otherwise)
 {
@@ -432,12 +438,12 @@ static __always_inline bool flow_fast(const struct weir_packet *p, struct flow_r
 	if (seq_after(allowed, receiver->max_end - 1))
 		receiver->max_end = allowed + (window == 0);
 	/* Everything is acknowledged. */
-	same = ((__u64)(ack ^ receiver_end) - 1) >> 63;
+	same = flow_is_zero(ack ^ receiver_end);
 	recent &= ~(flow_mask_of(same) & FLOW_RECENT_UNACKNOWLEDGED << (1 - me));
 
 	print = flow_print(sequence, ack, end, p->window, me);
 	mask = FLOW_RECENT_REPEAT | ~0U << FLOW_RECENT_FINGERPRINT_SHIFT;
-	same = ((__u64)((recent & mask) ^ print) - 1) >> 63;
+	same = flow_is_zero((recent & mask) ^ print);
 	count = (recent >> 4 & 3) + 1;
 	count = (count - (count >> 2)) & flow_mask_of(same);
 	recent &= FLOW_RECENT_UNACKNOWLEDGED | FLOW_RECENT_UNACKNOWLEDGED << 1;

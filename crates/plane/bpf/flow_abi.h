@@ -87,6 +87,8 @@ enum flow_setting {
 	FLOW_TIMEOUT_ICMP = 14,
 	FLOW_TIMEOUT_ICMP6 = 15,
 	FLOW_SETTING_ACCOUNTING = 16,	/* count packets of flows */
+	/* Wall clock less packet clock, in ms: low and high word of a signed number. */
+	WEIR_SETTING_WALL_OFFSET = 18,
 };
 
 /* Indexes of weir_control.flow_statistics (engine::flow::entry::statistic). */

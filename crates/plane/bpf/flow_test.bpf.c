@@ -6,6 +6,7 @@
  */
 #include "maps.h"
 #include "flow.h"
+#include "history.h"
 
 struct flow_try {
 	struct weir_packet packet;
@@ -18,6 +19,10 @@ struct flow_try {
 	struct flow_ref ref;	/* results */
 	__u32 result_mark;
 	__u32 has_mark;
+	__u32 tests;		/* histories to test, at most 8: their numbers */
+	__u32 number[8];
+	__u32 answer[8];
+	__u32 pad;
 };
 
 /* The packets: two would not fit on the stack beside everything else. */
@@ -48,6 +53,11 @@ int flow_try(struct flow_try *try)
 	try->packet.state = packet->state;
 	try->has_mark = flow_mark(&ref, &mark);
 	try->result_mark = mark;
+	for (__u32 i = 0; i < 8; i++) {
+		if (i >= try->tests)
+			break;
+		try->answer[i] = history_test(0, try->number[i] * 64, packet, &ref, now);
+	}
 	if (try->set_mark)
 		flow_set_mark(&ref, try->mark);
 	try->ref = ref;

@@ -47,6 +47,7 @@ struct sk_buff___local {
 	unsigned int data_len;
 	__u32 mark;
 	__u16 mac_header;
+	__u16 network_header;
 	unsigned char *head;
 	unsigned char *data;
 	unsigned char __pkt_type_offset[0];
@@ -88,6 +89,7 @@ struct ipv6hdr___local {
 } __relocated;
 
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym;
+extern void *bpf_cast_to_kern_ctx(void *obj) __ksym;
 extern int bpf_dynptr_from_skb(struct sk_buff___local *skb, __u64 flags,
 			       struct bpf_dynptr *ptr) __ksym;
 

@@ -53,6 +53,14 @@ struct {
 	__type(value, struct weir_scratch);
 } scratch SEC(".maps");
 
+/* Classes of interface names: see classes.h. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WEIR_INTERFACE_CACHE);
+	__type(key, __u32);
+	__type(value, struct weir_interface);
+} interfaces SEC(".maps");
+
 /* Log records, for `weir log`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -107,6 +115,27 @@ static __always_inline void weir_count(__u32 slot, __u32 rule, __u32 bytes)
 	base += (((__u64)rule << weir_shard_shift) | shard) * 2;
 	__sync_fetch_and_add(&base[0], 1);
 	__sync_fetch_and_add(&base[1], bytes);
+}
+
+/* Take a place for a packet; NULL when too many are taken. */
+static __always_inline struct weir_scratch *weir_scratch_take(void)
+{
+	__u32 first = bpf_get_smp_processor_id() * 4;
+
+	for (__u32 i = 0; i < WEIR_SCRATCH_TRIES; i++) {
+		__u32 index = (first + i) & (WEIR_SCRATCH_COUNT - 1);
+		struct weir_scratch *s = bpf_map_lookup_elem(&scratch, &index);
+
+		if (s && !__sync_lock_test_and_set(&s->taken, 1))
+			return s;
+	}
+	return NULL;
+}
+
+static __always_inline void weir_scratch_give(struct weir_scratch *s)
+{
+	/* An exchange, because it comes after all stores before it on every machine. */
+	__sync_lock_test_and_set(&s->taken, 0);
 }
 
 static __always_inline void weir_reason(enum weir_reason reason)

@@ -20,35 +20,18 @@ struct weir_seen {
 	struct weir_bytes bytes;
 };
 
-/*
- * Copy headers that the driver left outside the linear part to where they can be read. The place
- * is taken until meta_release: netfilter programs can be interrupted by others on the same CPU, so
- * per-CPU memory would not do. 0 when there was no place or nothing to copy.
- */
-static __noinline struct weir_scratch *meta_copy(struct sk_buff___local *skb,
-						 struct weir_bytes *bytes)
+/* Copy headers that the driver left outside the linear part to where they can be read. */
+static __noinline int meta_copy(struct sk_buff___local *skb, struct weir_scratch *s)
 {
-	__u32 first = bpf_get_smp_processor_id() * 2, length = skb->len;
+	__u32 length = skb->len;
 	struct bpf_dynptr whole;
 
-	if (length > WEIR_SCRATCH_BYTES)
-		length = WEIR_SCRATCH_BYTES;
-	for (__u32 i = 0; i < 4; i++) {
-		__u32 index = (first + i) & (WEIR_SCRATCH_COUNT - 1);
-		struct weir_scratch *s = bpf_map_lookup_elem(&scratch, &index);
-
-		if (!s || __sync_lock_test_and_set(&s->taken, 1))
-			continue;
-		if (length && !bpf_dynptr_from_skb(skb, 0, &whole) &&
-		    !bpf_dynptr_read(s->bytes, length, &whole, 0, 0)) {
-			bytes->base = (__u64)s->bytes;
-			bytes->have = length;
-			return s;
-		}
-		s->taken = 0;
-		return NULL;
-	}
-	return NULL;
+	if (length > WEIR_SCRATCH_COPY)
+		length = WEIR_SCRATCH_COPY;
+	if (!length || bpf_dynptr_from_skb(skb, 0, &whole) ||
+	    bpf_dynptr_read(s->copy, length, &whole, 0, 0))
+		return 0;
+	return length;
 }
 
 #define SKB_AT(a) ((struct sk_buff___local *)bpf_rdonly_cast( \
@@ -64,7 +47,18 @@ static __noinline struct weir_scratch *meta_copy(struct sk_buff___local *skb,
 #define TCP_TIME_WAIT 6
 #define TCP_NEW_SYN_RECV 12
 
-/* The 16 bytes of an interface's name, zero-padded; zeros for no interface. */
+/* The bytes of a little-endian word before its first zero byte. */
+static __always_inline __u64 before_zero(__u64 word)
+{
+	__u64 zeros = (word - 0x0101010101010101ULL) & ~word & 0x8080808080808080ULL;
+
+	return zeros ? word & (((zeros & -zeros) >> 7) - 1) : word;
+}
+
+/*
+ * The 16 bytes of an interface's name, zero-padded; zeros for no interface. After a renaming the
+ * kernel has old text behind the name.
+ */
 static __always_inline void meta_name(const struct weir_seen *seen, bool out, __u64 name[2])
 {
 	__u64 address = out ? seen->out : seen->in;
@@ -85,9 +79,8 @@ static __always_inline void meta_name(const struct weir_seen *seen, bool out, __
 	if (address) {
 		const __u64 *from = (const __u64 *)&DEVICE_AT(address)->name[0];
 
-		name[0] = from[0];
-		name[1] = from[1];
-		/* The kernel ends names with one zero byte; behind it there may be old text. */
+		name[0] = before_zero(from[0]);
+		name[1] = name[0] >> 56 ? before_zero(from[1]) : 0;
 	}
 }
 

@@ -1,26 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The programs on netfilter hooks. weir_judge: INPUT, FORWARD, OUTPUT at priority 0 (mangle, then
- * filter, then the flow is confirmed). weir_early: PREROUTING and OUTPUT at -300 (raw, mangle),
- * POSTROUTING at 0 (mangle).
+ * The program on netfilter hooks: PREROUTING at priority -300 (raw, mangle), the others at 0
+ * (OUTPUT: raw, mangle, filter; INPUT, FORWARD: mangle, filter; POSTROUTING: mangle). Where a packet
+ * leaves the filter, its flow is confirmed. One program, because the kernel verifies each anew.
  *
  * Netfilter programs run with preemption on when a process sends, so nothing is kept in per-CPU
  * memory between two instructions: all state of a packet is on the stack.
  */
 #include "maps.h"
+#include "flow.h"
 #include "meta.h"
 #include "parse.h"
 #include "report.h"
-#include "stub.h"
+#include "walk.h"
+#include "classes.h"
 
 static __always_inline int parse_at(struct weir_packet *p, const struct weir_bytes *bytes, __u8 pf)
 {
 	return pf == AF_INET ? parse_ipv4(bytes, 0, false, p) : parse_ipv6(bytes, 0, false, p);
 }
 
+/* What a packet brought along, to be compared with what became of it. */
+struct brought {
+	struct weir_scratch *scratch;
+	__u32 mark;
+	__u8 tos;
+};
+
 /* Fill the walk's packet from the hook's context. */
 static __always_inline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
-			       struct weir_control *c, struct weir_scratch **scratch_place)
+			       struct weir_control *c, struct brought *b)
 {
 	struct sk_buff___local *skb = ctx->skb;
 	__u8 pf = ctx->state->pf;
@@ -35,9 +44,14 @@ static __always_inline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
 	w->seen.bytes.zero = c->zero;
 	broken = parse_at(&w->packet, &w->seen.bytes, pf);
 	if (skb->data_len && (broken || w->packet.transport == WEIR_TRANSPORT_SHORT)) {
-		*scratch_place = meta_copy(skb, &w->seen.bytes);
-		if (*scratch_place)
-			broken = weir_parse_again(&w->seen.bytes, &w->packet, pf == AF_INET ? 4 : 6);
+		int copied = meta_copy(skb, b->scratch);
+
+		if (copied) {
+			w->seen.bytes.base = (__u64)b->scratch->copy;
+			w->seen.bytes.have = copied;
+			broken = weir_parse_again(&w->seen.bytes, &w->packet,
+						  pf == AF_INET ? 4 : 6);
+		}
 	}
 	w->packet.hook = ctx->state->hook;
 	w->packet.mark = skb->mark;
@@ -46,7 +60,114 @@ static __always_inline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
 		w->packet.mark = c->test.mark;
 		w->packet.packet_type = c->test.packet_type;
 	}
+	b->mark = w->packet.mark;
+	b->tos = w->packet.tos;
 	return broken;
+}
+
+/* Whether no hook of ours has seen the packet before: what handoff has is of another packet. */
+static __always_inline bool is_first(const struct weir_packet *p, __u32 bits)
+{
+	if (p->family == 6)
+		bits >>= 8;
+	switch (p->hook) {
+	case WEIR_HOOK_INPUT:
+	case WEIR_HOOK_FORWARD:
+		return !(bits & WEIR_AT_PREROUTING);
+	case WEIR_HOOK_POSTROUTING:
+		return false;
+	}
+	return true;
+}
+
+/* What earlier hooks left about the packet. */
+static __always_inline void take_handoff(struct walk *w, struct brought *b)
+{
+	struct weir_handoff *h = bpf_map_lookup_elem(&handoff, &w->seen.skb);
+
+	if (!h || h->length != w->seen.bytes.wire)
+		return;
+	w->handoff = *h;
+	if (h->edits & WEIR_EDIT_MARK)
+		w->packet.mark = h->mark;
+	if (h->edits & WEIR_EDIT_TOS)
+		w->packet.tos = (w->packet.tos & ~h->tos_mask) ^ h->tos_value;
+}
+
+/* Leave what later hooks and the way out must know. */
+static __always_inline void give_handoff(struct bpf_nf_ctx___local *ctx, struct walk *w,
+					 const struct brought *b, bool first)
+{
+	if (w->packet.mark != b->mark) {
+		w->handoff.edits |= WEIR_EDIT_MARK;
+		w->handoff.mark = w->packet.mark;
+	}
+	if (w->packet.tos != b->tos) {
+		w->handoff.edits |= WEIR_EDIT_TOS;
+		w->handoff.tos_mask = 0xff;
+		w->handoff.tos_value = w->packet.tos;
+	}
+	if (!w->handoff.edits && !w->handoff.state) {
+		if (first)
+			bpf_map_delete_elem(&handoff, &w->seen.skb);
+		return;
+	}
+	w->handoff.length = w->seen.bytes.wire;
+	w->handoff.family = w->packet.family;
+	if (ctx->state->in)
+		w->handoff.mtu = ctx->state->in->mtu > 0xffff ? 0xffff : ctx->state->in->mtu;
+	if (bpf_map_update_elem(&handoff, &w->seen.skb, &w->handoff, BPF_ANY))
+		weir_reason(WEIR_REASON_HANDOFF);
+}
+
+__noinline int weir_flow_lookup(struct weir_packet *p, struct flow_ref *ref, __u64 now_ms)
+{
+	if (!p || !ref)
+		return 0;
+	return flow_lookup(p, now_ms, ref);
+}
+
+/* An ICMP error belongs to the flow of the packet that it speaks of. */
+static __always_inline void track_error(struct walk *w, struct weir_packet *about)
+{
+	if (weir_parse_embedded(&w->seen.bytes, &w->packet, about))
+		w->packet.state = WEIR_STATE_INVALID;
+	else
+		flow_related(&w->packet, about, w->now_ms, &w->flow);
+}
+
+/* Connection tracking looks at the packet, once on its way. */
+static __always_inline void track(struct bpf_nf_ctx___local *ctx, struct walk *w,
+				  struct weir_control *c, const struct brought *b, bool last,
+				  __u32 bits)
+{
+	w->packet.state = WEIR_STATE_INVALID;
+	if (weir_testing && c->test.state) {
+		w->packet.state = c->test.state;
+		return;
+	}
+	if (w->packet.hook == WEIR_HOOK_OUTPUT && meta_is_answer(ctx->skb, c)) {
+		w->packet.state = WEIR_STATE_RELATED;
+		return;
+	}
+	if (w->handoff.edits & WEIR_EDIT_NOTRACK) {
+		w->packet.state = WEIR_STATE_UNTRACKED;
+		return;
+	}
+	if (!(bits & (last ? WEIR_POLICY_TRACK : WEIR_POLICY_EARLY_STATE)))
+		return;
+	if (w->handoff.state) {
+		flow_peek(&w->packet, w->now_ms, &w->flow);
+		w->packet.state = w->handoff.state;
+		return;
+	}
+	if (w->packet.transport == WEIR_TRANSPORT_ICMP &&
+	    icmp_is_error(w->packet.proto, w->packet.src_port >> 8))
+		track_error(w, &b->scratch->about);
+	else
+		weir_flow_lookup(&w->packet, &w->flow, w->now_ms);
+	if (bits & WEIR_POLICY_EARLY_STATE)
+		w->handoff.state = w->packet.state;
 }
 
 static __always_inline void testing_result(struct weir_control *c, const struct walk *w,
@@ -84,82 +205,100 @@ static __always_inline int refuse(struct weir_control *c, struct walk *w, int ve
 
 static __always_inline int walk_table(const __u8 *image, __u8 table, struct walk *w)
 {
-	__u32 root = image_root(image, w->packet.family, w->packet.hook, table);
+	__u32 root = image_root(image, &w->packet, table);
 
 	return root ? weir_walk(image, root, w) : WEIR_VERDICT_ACCEPT;
 }
 
-static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, bool early,
-				      struct weir_scratch **scratch_place)
+/* Tests of the parser: the packet, and the one in an ICMP error. */
+static __always_inline void testing_parse(struct weir_control *c, struct walk *w, int broken)
 {
-	struct weir_control *c = weir_get_control();
-	struct walk w = {};
-	const __u8 *image;
-	int verdict = WEIR_VERDICT_ACCEPT;
-
-	if (!c)
-		return NF_ACCEPT;
-	w.slot = c->active & 1;
-	w.deciding = ~0;
-	image = weir_image(w.slot);
-	if (!image)
-		return NF_ACCEPT;
-	if (see(ctx, &w, c, scratch_place)) {
-		__sync_fetch_and_add(&c->reasons[WEIR_REASON_PARSE], 1);
-		testing_result(c, &w, WEIR_VERDICT_DROP);
-		if (weir_testing)
-			c->test.parse_result = -1;
-		return NF_DROP;
-	}
-	if (weir_testing) {
-		c->test.parse_result = 0;
-		c->test.inner_result = weir_parse_embedded(&w.seen.bytes, &w.packet, &c->test.inner);
-		if (c->test.parse_only) {
-			testing_result(c, &w, WEIR_VERDICT_ACCEPT);
-			return NF_ACCEPT;
-		}
-	}
-	w.now_ms = weir_now(c);
-	if (w.packet.hook == WEIR_HOOK_OUTPUT && meta_is_answer(ctx->skb, c))
-		w.packet.state = WEIR_STATE_RELATED;
-	else if (weir_testing && c->test.state)
-		w.packet.state = c->test.state;
-	else
-		flow_lookup(&w.packet, w.now_ms, &w.flow);
-	if (early)
-		verdict = walk_table(image, WEIR_TABLE_RAW, &w);
-	if (verdict == WEIR_VERDICT_ACCEPT)
-		verdict = walk_table(image, WEIR_TABLE_MANGLE, &w);
-	if (verdict == WEIR_VERDICT_ACCEPT && !early)
-		verdict = walk_table(image, WEIR_TABLE_FILTER, &w);
-	testing_result(c, &w, verdict);
-	if (verdict != WEIR_VERDICT_ACCEPT)
-		return refuse(c, &w, verdict);
-	if (!early)
-		flow_confirm(&w.packet, &w.flow, w.now_ms);
-	return NF_ACCEPT;
+	c->test.parse_result = broken;
+	c->test.inner_result =
+		broken ? -1 :
+			 weir_parse_embedded(&w->seen.bytes, &w->packet, &c->test.inner);
+	testing_result(c, w, 0);
 }
 
-static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool early)
+static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct weir_control *c,
+				      struct brought *b)
 {
-	struct weir_scratch *place = NULL;
-	int verdict = judge_seen(ctx, early, &place);
+	struct walk *w = (struct walk *)b->scratch->walk;
+	int verdict = WEIR_VERDICT_ACCEPT, broken;
+	const __u8 *image;
+	bool first, carries, last;
+	__u32 bits;
 
-	if (place)
-		place->taken = 0;
-	return verdict;
+	__builtin_memset(w, 0, sizeof(*w));
+	w->slot = c->active & 1;
+	w->deciding = ~0;
+	bits = c->slot_hooks[w->slot & 1];
+	image = weir_image(w->slot);
+	if (!image)
+		return NF_ACCEPT;
+	broken = see(ctx, w, c, b);
+	if (weir_testing && c->test.parse_only) {
+		testing_parse(c, w, broken);
+		return NF_ACCEPT;
+	}
+	if (broken) {
+		__sync_fetch_and_add(&c->reasons[WEIR_REASON_PARSE], 1);
+		testing_result(c, w, WEIR_VERDICT_DROP);
+		return NF_DROP;
+	}
+	w->now_ms = weir_now(c);
+	classes(image, &w->seen, w->slot, c->slot_generation[w->slot & 1], &w->packet);
+	carries = bits & (WEIR_POLICY_HANDOFF | WEIR_POLICY_EARLY_STATE);
+	first = is_first(&w->packet, bits);
+	if (carries && !first)
+		take_handoff(w, b);
+	w->packet.state = WEIR_STATE_INVALID;
+	/* The hooks at which the filter table ends a packet's way through us, but for POSTROUTING. */
+	last = w->packet.hook >= WEIR_HOOK_INPUT && w->packet.hook <= WEIR_HOOK_OUTPUT;
+	if (w->packet.hook == WEIR_HOOK_PREROUTING || w->packet.hook == WEIR_HOOK_OUTPUT)
+		verdict = walk_table(image, WEIR_TABLE_RAW, w);
+	if (verdict == WEIR_VERDICT_ACCEPT) {
+		track(ctx, w, c, b, last, bits);
+		verdict = walk_table(image, WEIR_TABLE_MANGLE, w);
+	}
+	if (verdict == WEIR_VERDICT_ACCEPT && last)
+		verdict = walk_table(image, WEIR_TABLE_FILTER, w);
+	testing_result(c, w, verdict);
+	if (verdict != WEIR_VERDICT_ACCEPT)
+		return refuse(c, w, verdict);
+	if (last && bits & WEIR_POLICY_TRACK)
+		flow_confirm(&w->packet, &w->flow, w->now_ms);
+	if (carries && w->packet.hook != WEIR_HOOK_INPUT)
+		give_handoff(ctx, w, b, first);
+	return NF_ACCEPT;
 }
 
 SEC("netfilter")
 int weir_judge(struct bpf_nf_ctx___local *ctx)
 {
-	return judge(ctx, false);
+	struct brought b = { .scratch = weir_scratch_take() };
+	struct weir_control *c = weir_get_control();
+	int verdict;
+
+	_Static_assert(sizeof(struct walk) <= WEIR_SCRATCH_WALK, "a walk fits its place");
+	if (!b.scratch || !c) {
+		weir_reason(WEIR_REASON_SCRATCH);
+		return NF_DROP;
+	}
+	verdict = judge_seen(ctx, c, &b);
+	weir_scratch_give(b.scratch);
+	return verdict;
 }
 
-SEC("netfilter")
-int weir_early(struct bpf_nf_ctx___local *ctx)
+/* Tells user space the packet clock. */
+SEC("syscall")
+int weir_clock(void *ctx)
 {
-	return judge(ctx, true);
+	struct weir_control *c = weir_get_control();
+
+	if (c)
+		c->told_ms = weir_now(c);
+	return 0;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

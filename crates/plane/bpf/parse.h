@@ -95,7 +95,7 @@ static __always_inline void parse_tcp_options(const struct weir_bytes *b, __u32 
 	h = BYTES_AT(b->base + at + 32);
 	for (int i = 0; i < 2; i++)
 		words[8 + i] = h->in6_u.u6_addr32[i];
-	weir_tcp_options(p, &copy, 0);
+	weir_tcp_options(p, &copy);
 }
 
 static __always_inline void parse_tcp(const struct weir_bytes *b,

@@ -212,23 +212,54 @@ __noinline int weir_meet(struct walk *w)
 	return entry_matched(w, e);
 }
 
+static __always_inline int walk_step(struct walk *w)
+{
+	int step = weir_advance(w);
+
+	return step == WEIR_STEP_MEET ? weir_meet(w) : step;
+}
+
+struct walk_rest {
+	struct walk *w;
+	int step;
+};
+
+static long walk_again(__u32 count, struct walk_rest *rest)
+{
+	rest->step = walk_step(rest->w);
+	return rest->step != WEIR_STEP_ON;
+}
+
 /*
- * Walk one root; enum weir_verdict. Reject kinds are in w->reject. The bound of the loop is the
+ * The rest of a long walk: a callback, so that the verifier follows a step once. The bound is the
  * compiler's bound of entries that one packet can meet, and of chunks that come to nothing.
  */
+__noinline int weir_walk_on(struct walk *w)
+{
+	struct walk_rest rest = { .w = w };
+
+	if (!w)
+		return WEIR_VERDICT_DROP;
+	bpf_loop(WEIR_STEPS_MAX + WEIR_CHUNKS_MAX, walk_again, &rest, 0);
+	if (rest.step != WEIR_STEP_ON)
+		return rest.step;
+	weir_reason(WEIR_REASON_IMAGE);
+	return WEIR_VERDICT_DROP;
+}
+
+#define WEIR_STEPS_INLINE 3	/* most walks end within these */
+
+/* Walk one root; enum weir_verdict. Reject kinds are in w->reject. */
 static __always_inline int weir_walk(const __u8 *image, __u32 root_at, struct walk *w)
 {
 	lookup_begin(image, image_mask(), root_at, &w->cursor);
-	for (int i = 0; i < WEIR_STEPS_MAX + WEIR_CHUNKS_MAX; i++) {
-		int step = weir_advance(w);
+	for (int i = 0; i < WEIR_STEPS_INLINE; i++) {
+		int step = walk_step(w);
 
-		if (step == WEIR_STEP_MEET)
-			step = weir_meet(w);
 		if (step != WEIR_STEP_ON)
 			return step;
 	}
-	weir_reason(WEIR_REASON_IMAGE);
-	return WEIR_VERDICT_DROP;
+	return weir_walk_on(w);
 }
 
 #endif

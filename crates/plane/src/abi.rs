@@ -122,8 +122,10 @@ pub struct Control {
     pub reasons: [u64; REASONS],
     /// Counts of the flow table.
     pub flow_statistics: [u64; 16],
+    /// Packet clock, when the program that tells it ran.
+    pub told_ms: u64,
     /// Unused.
-    pub pad_end: [u8; 48],
+    pub pad_end: [u8; 40],
     /// Test runs.
     pub test: Test,
     /// What the programs were loaded with.

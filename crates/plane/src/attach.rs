@@ -11,13 +11,13 @@ use crate::error::{PlaneError, Result, file};
 use crate::hooks::{self, Place};
 use crate::load::Instance;
 use crate::pin;
-use crate::sys::bpf;
+use crate::sys::{bpf, socket};
 
 /// Attach every place in `bits` that is not attached yet. Must be called inside the namespace.
 pub fn attach(instance: &Instance, number: u32, path: &Path, bits: u32) -> Result<()> {
-    let defragment = bits & hooks::DEFRAGMENT != 0;
     let present = pin::links(path);
     for place in hooks::places(bits) {
+        let defragment = hooks::is_defragmented(bits, place.family);
         let name = place.pin_name(defragment);
         if present.contains(&name) {
             continue;
@@ -35,11 +35,7 @@ fn attach_place(
     place: Place,
     defragment: bool,
 ) -> Result<std::os::fd::OwnedFd> {
-    let program = instance.program(if place.early {
-        "weir_early"
-    } else {
-        "weir_judge"
-    });
+    let program = instance.program("weir_judge");
     let family = if place.family == Family::V4 { 2 } else { 10 };
     let hook = u32::from(hook_number(place.hook));
     bpf::attach_netfilter(program, family, hook, place.priority(number), defragment).map_err(
@@ -62,13 +58,12 @@ fn attach_place(
 
 /// Detach every place that is not in `bits`.
 pub fn detach_others(path: &Path, bits: u32) -> Result<()> {
-    let defragment = bits & hooks::DEFRAGMENT != 0;
     let wanted: Vec<String> = hooks::places(bits)
         .into_iter()
-        .map(|place| place.pin_name(defragment))
+        .map(|place| place.pin_name(hooks::is_defragmented(bits, place.family)))
         .collect();
     for name in pin::links(path) {
-        if !wanted.contains(&name) && !name.starts_with("link_tcx") {
+        if !wanted.contains(&name) && !name.starts_with(EGRESS_LINK) {
             let path = path.join(&name);
             fs::remove_file(&path).map_err(file("removing", &path))?;
         }
@@ -76,9 +71,63 @@ pub fn detach_others(path: &Path, bits: u32) -> Result<()> {
     Ok(())
 }
 
-/// Whether an instance's links were made with reassembly; `None` when it has no links.
-pub fn is_defragmenting(path: &Path) -> Option<bool> {
-    let links = pin::links(path);
-    let netfilter = links.iter().find(|name| !name.starts_with("link_tcx"))?;
-    Some(netfilter.ends_with("_defrag"))
+/// Name of the pinned link on the way out of an interface.
+fn egress_name(index: u32) -> String {
+    format!("{EGRESS_LINK}{index}")
+}
+
+const EGRESS_LINK: &str = "link_tcx_";
+
+/// Interfaces of the calling thread's namespace.
+fn interfaces() -> Vec<u32> {
+    // One line an interface, `name: numbers`, after two lines of headings.
+    let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    text.lines()
+        .skip(2)
+        .filter_map(|line| socket::interface_index(line.split_once(':')?.0.trim()))
+        .collect()
+}
+
+/// Attach the program on the way out of every interface, when the policy needs it; drop the pins
+/// of interfaces that are gone. The agent does it again when interfaces come and go.
+pub fn attach_egress(instance: &Instance, path: &Path, bits: u32) -> Result<()> {
+    let present = pin::links(path);
+    let wanted: Vec<u32> = if bits & hooks::EGRESS != 0 {
+        interfaces()
+    } else {
+        Vec::new()
+    };
+    let names: Vec<String> = wanted.iter().map(|index| egress_name(*index)).collect();
+    for (index, name) in wanted.iter().zip(&names) {
+        if present.contains(name) {
+            continue;
+        }
+        let link =
+            bpf::attach_tcx(instance.program("weir_egress"), *index, true).map_err(|source| {
+                PlaneError::Attach {
+                    hook: format!("the way out of interface {index}"),
+                    source,
+                }
+            })?;
+        let path = path.join(name);
+        bpf::pin(link.as_fd(), &path).map_err(file("pinning", &path))?;
+    }
+    for name in present
+        .iter()
+        .filter(|n| n.starts_with(EGRESS_LINK) && !names.contains(n))
+    {
+        let path = path.join(name);
+        fs::remove_file(&path).map_err(file("removing", &path))?;
+    }
+    Ok(())
+}
+
+/// Whether some hook of a policy is attached already, but with reassembly where the policy has none
+/// or the other way round. Links cannot be changed, and two of them would judge everything twice.
+pub fn conflicts(path: &Path, bits: u32) -> bool {
+    let present = pin::links(path);
+    hooks::places(bits).into_iter().any(|place| {
+        let other = !hooks::is_defragmented(bits, place.family);
+        present.contains(&place.pin_name(other))
+    })
 }

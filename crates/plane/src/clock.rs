@@ -1,7 +1,10 @@
 //! The packet clock: milliseconds, made from the kernel's tick counter because reading it costs a
 //! program one load, where the clocks proper cost a call.
 
+use crate::abi::Control;
 use crate::error::{PlaneError, Result};
+use crate::load::Instance;
+use crate::sys::bpf::test_run;
 
 /// Milliseconds of one tick, times 2^20. The resolution of the coarse clocks is one tick.
 pub fn jiffy_multiplier() -> Result<u64> {
@@ -15,6 +18,17 @@ pub fn jiffy_multiplier() -> Result<u64> {
         )));
     }
     Ok((tick_ns << 20) / 1_000_000)
+}
+
+/// The packet clock now, in milliseconds; in test runs the time that was set.
+pub fn now_ms(instance: &Instance) -> Result<u64> {
+    test_run(instance.program("weir_clock"), &[], &[], 0).map_err(|source| PlaneError::System {
+        action: "asking for the packet clock",
+        source,
+    })?;
+    Ok(instance
+        .control()
+        .load64(std::mem::offset_of!(Control, told_ms)))
 }
 
 #[cfg(test)]

@@ -58,6 +58,11 @@ pub enum PlaneError {
         /// Why.
         source: io::Error,
     },
+    /// The image asks for what the programs do not have.
+    #[error(
+        "the policy needs tests that the kernel programs of this version do not have (histories or fields of flows)"
+    )]
+    Unsupported,
     /// The policy does not fit.
     #[error(
         "the policy needs {needed} bytes of {what}, and {limit} are the most that fit; make it smaller, or raise the budget"

@@ -9,51 +9,53 @@ pub struct Place {
     pub family: Family,
     /// Hook.
     pub hook: Hook,
-    /// The program `weir_early` instead of `weir_judge`.
-    pub early: bool,
 }
 
 /// All places, each with its bit.
-const PLACES: [(Hook, bool, u32, &str); 6] = [
-    (Hook::Input, false, 0, "input"),
-    (Hook::Forward, false, 1, "forward"),
-    (Hook::Output, false, 2, "output"),
-    (Hook::Prerouting, true, 3, "prerouting"),
-    (Hook::Output, true, 4, "output_early"),
-    (Hook::Postrouting, true, 5, "postrouting"),
+const PLACES: [(Hook, u32, &str); 5] = [
+    (Hook::Input, 0, "input"),
+    (Hook::Forward, 1, "forward"),
+    (Hook::Output, 2, "output"),
+    (Hook::Prerouting, 3, "prerouting"),
+    (Hook::Postrouting, 4, "postrouting"),
 ];
 
-/// Fragments are put together before the hooks.
-pub const DEFRAGMENT: u32 = 1 << 16;
-/// Rules change marks or headers that later hooks must know.
-pub const HANDOFF: u32 = 1 << 17;
-/// Rules of PREROUTING, POSTROUTING or early OUTPUT ask about flows.
-pub const EARLY_STATE: u32 = 1 << 18;
+/// Fragments of IPv4 are put together before the hooks.
+pub const DEFRAGMENT_V4: u32 = 1 << 16;
+/// Fragments of IPv6 are.
+pub const DEFRAGMENT_V6: u32 = 1 << 17;
+/// Rules change what later hooks or the wire must see.
+pub const HANDOFF: u32 = 1 << 18;
+/// Rules of PREROUTING or POSTROUTING ask about flows.
+pub const EARLY_STATE: u32 = 1 << 19;
 /// Some rule asks about flows, so flows are kept.
-pub const TRACK: u32 = 1 << 19;
-/// Headers or priority are changed on the way out (tcx egress).
-pub const EGRESS: u32 = 1 << 20;
+pub const TRACK: u32 = 1 << 20;
+/// Headers, marks or priorities are changed on the way out (tcx egress).
+pub const EGRESS: u32 = 1 << 21;
+
+/// Whether packets at a place are put together first.
+pub fn is_defragmented(bits: u32, family: Family) -> bool {
+    bits & if family == Family::V4 {
+        DEFRAGMENT_V4
+    } else {
+        DEFRAGMENT_V6
+    } != 0
+}
 
 /// The bit of a place.
-pub fn bit(family: Family, hook: Hook, early: bool) -> u32 {
+pub fn bit(family: Family, hook: Hook) -> u32 {
     let shift = if family == Family::V4 { 0 } else { 8 };
-    PLACES
-        .iter()
-        .find(|p| p.0 == hook && p.1 == early)
-        .map_or(0, |p| 1 << (p.2 + shift))
+    let place = PLACES.iter().find(|p| p.0 == hook);
+    place.map_or(0, |p| 1 << (p.1 + shift))
 }
 
 /// The places in a set of bits.
 pub fn places(bits: u32) -> Vec<Place> {
     let mut out = Vec::new();
     for family in [Family::V4, Family::V6] {
-        for (hook, early, _, _) in PLACES {
-            if bits & bit(family, hook, early) != 0 {
-                out.push(Place {
-                    family,
-                    hook,
-                    early,
-                });
+        for (hook, _, _) in PLACES {
+            if bits & bit(family, hook) != 0 {
+                out.push(Place { family, hook });
             }
         }
     }
@@ -68,17 +70,14 @@ impl Place {
         } else {
             "v6"
         };
-        let name = PLACES
-            .iter()
-            .find(|p| p.0 == self.hook && p.1 == self.early)
-            .map_or("", |p| p.3);
+        let name = PLACES.iter().find(|p| p.0 == self.hook).map_or("", |p| p.2);
         let end = if defragment { "_defrag" } else { "" };
         format!("link_{family}_{name}{end}")
     }
 
     /// Priority at the hook. Two instances differ by one, because BPF programs may not share one.
     pub fn priority(self, instance: u32) -> i32 {
-        let base = if self.early && self.hook != Hook::Postrouting {
+        let base = if self.hook == Hook::Prerouting {
             -300
         } else {
             0
@@ -95,16 +94,16 @@ mod tests {
     fn every_place_has_a_bit_of_its_own() {
         let all = (1 << 16) - 1;
         let places = places(all);
-        assert_eq!(places.len(), 12);
+        assert_eq!(places.len(), 10);
         let mut bits = 0;
         for place in places {
-            let bit = bit(place.family, place.hook, place.early);
+            let bit = bit(place.family, place.hook);
             assert_eq!(bit.count_ones(), 1);
             assert_eq!(bits & bit, 0);
             bits |= bit;
         }
         assert_eq!(
-            bits & (DEFRAGMENT | HANDOFF | EARLY_STATE | TRACK | EGRESS),
+            bits & (DEFRAGMENT_V4 | DEFRAGMENT_V6 | HANDOFF | EARLY_STATE | TRACK | EGRESS),
             0
         );
     }

@@ -13,6 +13,7 @@ pub mod hooks;
 pub mod load;
 pub mod locals;
 pub mod logtext;
+pub mod needs;
 mod pace;
 mod pin;
 mod plane;

@@ -4,7 +4,7 @@
 //! it in. Rules never reach this file: they are map content.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,10 +18,11 @@ use crate::error::{PlaneError, Result, system};
 use crate::sys::bpf::map_size;
 use crate::sys::memory::Mapping;
 
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
+static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
+static TCX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tcx.bpf.o"));
 
 /// Names of the maps, as in `maps.h`; each is pinned under its name.
-pub const MAPS: [&str; 10] = [
+pub const MAPS: [&str; 11] = [
     "images",
     "counters",
     "histories",
@@ -32,14 +33,18 @@ pub const MAPS: [&str; 10] = [
     "rejects",
     "handoff",
     "scratch",
+    "interfaces",
 ];
 /// Whether user space maps the memory of a map.
 pub fn is_mapped(name: &str) -> bool {
-    !matches!(name, "events" | "rejects" | "handoff" | "scratch")
+    !matches!(
+        name,
+        "events" | "rejects" | "handoff" | "scratch" | "interfaces"
+    )
 }
 
 /// Names of the programs, as in the `.bpf.c` files.
-pub const PROGRAMS: [&str; 2] = ["weir_judge", "weir_early"];
+pub const PROGRAMS: [&str; 3] = ["weir_judge", "weir_egress", "weir_clock"];
 
 /// How large the maps are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,30 +266,21 @@ pub fn load(capacity: Capacity, testing: bool, old: Option<&Instance>) -> Result
     };
     LOG.lock().map(|mut l| l.clear()).ok();
     libbpf_rs::set_print(Some((PrintLevel::Info, remember)));
-    let mut open = ObjectBuilder::default()
-        .open_memory(OBJECT)
-        .map_err(|e| load_error(&e.to_string()))?;
-    resize(&mut open, "images", capacity.image + abi::SLACK)?;
-    resize(&mut open, "histories", capacity.history + abi::SLACK)?;
-    resize(&mut open, "flows", layout.bytes() as u32)?;
-    resize(
-        &mut open,
-        "counters",
-        (capacity.rules << settings.shard_shift) * 16,
-    )?;
-    for mut map in open.maps_mut() {
-        if map.name().to_string_lossy().contains("rodata.weir") {
-            map.set_initial_value(settings.as_bytes())
-                .map_err(|e| load_error(&e.to_string()))?;
-        }
-        let name = map.name().to_string_lossy().into_owned();
-        if let (true, Some(old)) = (LASTING.contains(&name.as_str()), old) {
-            map.reuse_fd(old.map(&name).fd.as_fd())
-                .map_err(|e| load_error(&e.to_string()))?;
-        }
-    }
-    let object = open.load().map_err(|e| load_error(&e.to_string()))?;
-    let instance = take(&object, settings)?;
+    let lasting = |name: &str| {
+        old.filter(|_| LASTING.contains(&name))
+            .map(|old| old.map(name).fd.as_fd())
+    };
+    let netfilter = load_object(NETFILTER, &settings, Some((capacity, layout)), lasting)?;
+    let mut instance = Instance {
+        maps: maps_of(&netfilter)?,
+        programs: Vec::new(),
+        settings,
+    };
+    let tcx = load_object(TCX, &settings, None, |name| {
+        let known = MAPS.contains(&name);
+        known.then(|| instance.map(name).fd.as_fd())
+    })?;
+    instance.programs = programs_of(&[&netfilter, &tcx])?;
     let control = instance.control();
     control.store32(std::mem::offset_of!(Control, event_limit), 10_000);
     let timeouts = weir_policy::eval::track::timeouts::Timeouts::default();
@@ -296,33 +292,67 @@ pub fn load(capacity: Capacity, testing: bool, old: Option<&Instance>) -> Result
     Ok(instance)
 }
 
-/// Take our own descriptors of everything that the object loaded.
-fn take(object: &Object, settings: Settings) -> Result<Instance> {
-    let duplicate = |fd: BorrowedFd<'_>| {
-        fd.try_clone_to_owned()
-            .map_err(system("duplicating a descriptor"))
-    };
+/// Load one object; `maps` names those that exist already.
+fn load_object<'a>(
+    bytes: &[u8],
+    settings: &Settings,
+    capacity: Option<(Capacity, Layout)>,
+    maps: impl Fn(&str) -> Option<BorrowedFd<'a>>,
+) -> Result<Object> {
+    let failed = |e: libbpf_rs::Error| load_error(&e.to_string());
+    let mut open = ObjectBuilder::default()
+        .open_memory(bytes)
+        .map_err(failed)?;
+    if let Some((capacity, layout)) = capacity {
+        resize(&mut open, "images", capacity.image + abi::SLACK)?;
+        resize(&mut open, "histories", capacity.history + abi::SLACK)?;
+        resize(&mut open, "flows", layout.bytes() as u32)?;
+        resize(
+            &mut open,
+            "counters",
+            (capacity.rules << settings.shard_shift) * 16,
+        )?;
+    }
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if name.contains("rodata.weir") {
+            map.set_initial_value(settings.as_bytes()).map_err(failed)?;
+        } else if let Some(fd) = maps(&name) {
+            map.reuse_fd(fd).map_err(failed)?;
+        }
+    }
+    open.load().map_err(failed)
+}
+
+fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
+    fd.try_clone_to_owned()
+        .map_err(system("duplicating a descriptor"))
+}
+
+/// Our own descriptors of the maps.
+fn maps_of(object: &Object) -> Result<Vec<Map>> {
     let mut maps = Vec::with_capacity(MAPS.len());
     for name in MAPS {
         let map = object
             .maps()
             .find(|m| m.name() == name)
             .ok_or_else(|| load_error(&format!("the object has no map {name}")))?;
-        let array = is_mapped(name);
-        maps.push(Map::adopt(duplicate(map.as_fd())?, array).map_err(system("mapping a map"))?);
+        let adopted = Map::adopt(duplicate(map.as_fd())?, is_mapped(name));
+        maps.push(adopted.map_err(system("mapping a map"))?);
     }
+    Ok(maps)
+}
+
+/// Our own descriptors of the programs.
+fn programs_of(objects: &[&Object]) -> Result<Vec<OwnedFd>> {
     let mut programs = Vec::with_capacity(PROGRAMS.len());
     for name in PROGRAMS {
-        let program = object
-            .progs()
+        let program = objects
+            .iter()
+            .flat_map(|object| object.progs())
             .find(|p| p.name() == name)
-            .ok_or_else(|| load_error(&format!("the object has no program {name}")))?;
-        debug_assert!(program.as_fd().as_raw_fd() >= 0);
+            .ok_or_else(|| load_error(&format!("no object has a program {name}")))?;
         programs.push(duplicate(program.as_fd())?);
     }
-    Ok(Instance {
-        maps,
-        programs,
-        settings,
-    })
+    Ok(programs)
 }

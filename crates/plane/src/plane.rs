@@ -69,8 +69,6 @@ pub struct Status {
     pub flow_statistics: [u64; 16],
 }
 
-/// Bytes of one flow entry.
-const FLOW_BYTES: u32 = 128;
 const DEFAULT_FLOWS: u32 = 262_144;
 
 impl Plane {
@@ -124,13 +122,11 @@ impl Plane {
             (number, _) => number,
         };
         let fits = current.as_ref().is_some_and(|c| {
-            let defragment = policy.hooks & hooks::DEFRAGMENT != 0;
-            let same =
-                attach::is_defragmenting(&c.path).is_none_or(|present| present == defragment);
-            same && c
-                .instance
-                .capacity()
-                .holds(policy.image.len(), policy.rules, policy.history)
+            let room =
+                c.instance
+                    .capacity()
+                    .holds(policy.image.len(), policy.rules, policy.history);
+            room && !attach::conflicts(&c.path, policy.hooks)
         });
         let work = || match current {
             Some(current) if fits => replace(current, policy, number, options.presets),
@@ -157,9 +153,7 @@ impl Plane {
         }
         self.space.enter(|| {
             let bits = swap::hooks(&current.instance, slot);
-            attach::attach(&current.instance, current.number, &current.path, bits)?;
-            swap::flip(&current.instance);
-            attach::detach_others(&current.path, bits)
+            exchange(&current, bits)
         })?;
         self.current = Some(current);
         Ok(number)
@@ -212,15 +206,20 @@ fn replace(
     let slot = swap::write_spare(&current.instance, policy, number)?;
     counters::preset(&current.instance, slot, presets);
     locals::write(&current.instance, &locals::read()?);
-    attach::attach(
-        &current.instance,
-        current.number,
-        &current.path,
-        policy.hooks,
-    )?;
-    swap::flip(&current.instance);
-    attach::detach_others(&current.path, policy.hooks)?;
+    exchange(&current, policy.hooks)?;
     Ok(current)
+}
+
+/// Attach what the policy in the spare slot needs, switch to it, detach what only the other needed.
+fn exchange(current: &Pinned, bits: u32) -> Result<()> {
+    let (instance, path) = (&current.instance, &current.path);
+    attach::attach(instance, current.number, path, bits)?;
+    if bits & hooks::EGRESS != 0 {
+        attach::attach_egress(instance, path, bits)?;
+    }
+    swap::flip(instance);
+    attach::detach_others(path, bits)?;
+    attach::attach_egress(instance, path, bits)
 }
 
 /// Load an instance that has room, let it judge beside the old one, remove the old one.
@@ -237,19 +236,8 @@ fn grow(
     } else {
         options.flows
     };
-    let bytes = flows
-        .checked_mul(FLOW_BYTES)
-        .filter(|b| *b <= Capacity::IMAGE_LIMIT);
-    let Some(bytes) = bytes else {
-        let needed = u64::from(flows) * u64::from(FLOW_BYTES);
-        return Err(PlaneError::Budget {
-            what: "flow table",
-            needed,
-            limit: 1 << 28,
-        });
-    };
     let mut capacity =
-        Capacity::for_policy(policy.image.len(), policy.rules, policy.history, bytes)?;
+        Capacity::for_policy(policy.image.len(), policy.rules, policy.history, flows)?;
     if let Some(old) = &old {
         capacity = capacity.at_least(old.instance.capacity());
     }
@@ -263,7 +251,8 @@ fn grow(
     let (instance_number, built) = folder.build(&instance)?;
     // Everything is attached while the active slot is empty, which accepts; then one store puts
     // the policy in force.
-    let attached = attach::attach(&instance, instance_number, &built, policy.hooks);
+    let attached = attach::attach(&instance, instance_number, &built, policy.hooks)
+        .and_then(|()| attach::attach_egress(&instance, &built, policy.hooks));
     if let Err(error) = attached {
         discard(&built);
         return Err(error);

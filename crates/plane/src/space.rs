@@ -50,7 +50,9 @@ pub fn first_mounts() -> Option<OwnedFd> {
             break;
         }
     }
-    found.filter(|(inode, _)| *inode != own).map(|(_, file)| file)
+    found
+        .filter(|(inode, _)| *inode != own)
+        .map(|(_, file)| file)
 }
 
 /// A process's mount namespace, if it may be opened.
@@ -63,7 +65,11 @@ fn mounts_of(process: u32) -> Option<(u64, OwnedFd)> {
 /// The parent of a process; field 4 of proc_pid_stat(5), counted behind the name in brackets.
 fn parent_of(process: &str) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    stat[stat.rfind(')')? + 1..].split_whitespace().nth(1)?.parse().ok()
+    stat[stat.rfind(')')? + 1..]
+        .split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
 }
 
 impl Space {

@@ -6,6 +6,10 @@
 
 use std::mem::offset_of;
 
+use weir_engine::compile::Compiled;
+use weir_engine::image::layout;
+use weir_policy::model;
+
 use crate::abi::Control;
 use crate::error::{PlaneError, Result, system};
 use crate::load::Instance;
@@ -22,6 +26,28 @@ pub struct Policy<'a> {
     pub history: usize,
     /// Hooks that it needs, bits of [`crate::hooks`].
     pub hooks: u32,
+}
+
+impl<'a> Policy<'a> {
+    /// A policy and what the compiler made of it.
+    pub fn of(policy: &model::Policy, compiled: &'a Compiled) -> Policy<'a> {
+        Policy {
+            image: &compiled.image,
+            rules: policy.rule_count,
+            history: 0,
+            hooks: crate::needs::of(policy),
+        }
+    }
+}
+
+/// Features of images that these programs have.
+const FEATURES: u32 = layout::FEATURE_CHANGES | layout::FEATURE_LIFETIMES;
+
+/// Features that an image asks for; 0 for one that is no image, which the programs do not walk.
+fn features(image: &[u8]) -> u32 {
+    let at = std::mem::offset_of!(layout::Header, features);
+    let bytes = image.get(at..at + 4).and_then(|b| b.try_into().ok());
+    bytes.map_or(0, u32::from_le_bytes)
 }
 
 /// The slot that packets use.
@@ -62,6 +88,9 @@ pub fn write_spare(instance: &Instance, policy: &Policy<'_>, number: u32) -> Res
     if policy.history > capacity.history as usize {
         return too_large("history", policy.history, capacity.history);
     }
+    if features(policy.image) & !FEATURES != 0 {
+        return Err(PlaneError::Unsupported);
+    }
     let spare = 1 - active(instance);
     let slot = spare as usize;
     let control = instance.control();
@@ -70,6 +99,12 @@ pub fn write_spare(instance: &Instance, policy: &Policy<'_>, number: u32) -> Res
     grace_period().map_err(system("waiting for running programs to end"))?;
     let images = instance.map("images");
     images.memory().write(slot * images.entry, policy.image);
+    if policy.image.len() >= layout::LOADED_AT + 8 {
+        let now = crate::clock::now_ms(instance)?;
+        images
+            .memory()
+            .store64(slot * images.entry + layout::LOADED_AT, now);
+    }
     for name in ["counters", "histories"] {
         let map = instance.map(name);
         map.memory().zero(slot * map.entry, map.entry);

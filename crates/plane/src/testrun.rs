@@ -37,15 +37,6 @@ pub struct Outcome {
     pub key: Key,
 }
 
-/// Which program, in the order in which packets meet them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// raw, and mangle of PREROUTING, OUTPUT and POSTROUTING.
-    Early,
-    /// mangle and filter of INPUT, FORWARD and OUTPUT.
-    Judge,
-}
-
 const TEST: usize = offset_of!(Control, test);
 
 impl TestRun {
@@ -64,9 +55,15 @@ impl TestRun {
 
     /// Put a policy in force: counters and histories start at zero.
     pub fn install(&self, policy: &Policy<'_>) -> Result<()> {
-        swap::write_spare(&self.instance, policy, 1)?;
+        let number = swap::generation(&self.instance, swap::active(&self.instance)) + 1;
+        swap::write_spare(&self.instance, policy, number)?;
         swap::flip(&self.instance);
         Ok(())
+    }
+
+    /// Put the addresses of a host in force.
+    pub fn set_locals(&self, locals: &weir_policy::eval::Locals) {
+        crate::locals::write(&self.instance, locals);
     }
 
     /// Let the packet clock stand at `milliseconds` (0: the kernel's clock).
@@ -90,18 +87,7 @@ impl TestRun {
     }
 
     /// Run a program over the packet's bytes (from the network header on).
-    fn execute(
-        &self,
-        stage: Stage,
-        hook: Hook,
-        family: Family,
-        packet: &[u8],
-        repeat: u32,
-    ) -> Result<RunResult> {
-        let name = match stage {
-            Stage::Early => "weir_early",
-            Stage::Judge => "weir_judge",
-        };
+    fn execute(&self, hook: Hook, family: Family, packet: &[u8], repeat: u32) -> Result<RunResult> {
         // struct nf_hook_state: hook, family, and pointers that must be null.
         let mut state = [0u8; 48];
         state[0] = convert::hook_number(hook);
@@ -116,7 +102,7 @@ impl TestRun {
         let length = packet.len().min(Self::LIMIT);
         data[link..link + length].copy_from_slice(&packet[..length]);
         test_run(
-            self.instance.program(name),
+            self.instance.program("weir_judge"),
             &data[..link + length],
             &state,
             repeat,
@@ -131,14 +117,13 @@ impl TestRun {
     /// answer, or 0.
     pub fn judge(
         &self,
-        stage: Stage,
         family: Family,
         packet: &[u8],
         arrival: &Arrival,
         state: u8,
     ) -> Result<Outcome> {
         self.set_test(&test_of(arrival, state));
-        let run = self.execute(stage, arrival.hook, family, packet, 1)?;
+        let run = self.execute(arrival.hook, family, packet, 1)?;
         let test = self.result();
         Ok(Outcome {
             verdict: test.verdict,
@@ -154,7 +139,7 @@ impl TestRun {
         let mut test = test_of(&Arrival::at(Hook::Output), 0);
         (test.parse_only, test.packet_type) = (1, 0);
         self.set_test(&test);
-        self.execute(Stage::Judge, Hook::Output, family, packet, 1)?;
+        self.execute(Hook::Output, family, packet, 1)?;
         let test = self.result();
         if test.parse_result != 0 {
             return Ok((None, None));
@@ -168,7 +153,6 @@ impl TestRun {
     /// Nanoseconds of one judgement, averaged over `repeat` runs.
     pub fn time(
         &self,
-        stage: Stage,
         family: Family,
         packet: &[u8],
         arrival: &Arrival,
@@ -177,7 +161,7 @@ impl TestRun {
     ) -> Result<u32> {
         self.set_test(&test_of(arrival, state));
         Ok(self
-            .execute(stage, arrival.hook, family, packet, repeat)?
+            .execute(arrival.hook, family, packet, repeat)?
             .nanoseconds)
     }
 

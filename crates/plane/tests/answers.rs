@@ -6,9 +6,9 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{All, Pair, at, image, input, policy};
-use weir_plane::{Agent, ApplyOptions, Plane};
-use weir_policy::model::Hook;
+use common::{All, Pair, apply, made, made_at};
+use weir_plane::{Agent, Plane};
+use weir_policy::model::{Hook, RejectKind};
 
 /// Run an agent in the host while `work` goes on; how many answers it sent.
 fn with_agent(pair: &Pair, work: impl FnOnce()) -> u64 {
@@ -47,6 +47,15 @@ fn failure(to: IpAddr) -> (i32, Duration) {
     (error.raw_os_error().unwrap_or(0), start.elapsed())
 }
 
+/// A kind by its number in records.
+fn reject(number: u32) -> RejectKind {
+    match number >> 8 {
+        0 => RejectKind::TcpReset,
+        1 => RejectKind::Icmp(number as u8),
+        _ => RejectKind::Icmp6(number as u8),
+    }
+}
+
 const V4: [(u32, i32); 8] = [
     (0, libc::ECONNREFUSED),
     (0x100, libc::ENETUNREACH),
@@ -74,19 +83,15 @@ fn every_kind_of_reject_reaches_the_socket() {
     };
     let pair = Pair::new();
     let mut plane = Plane::open(Some(&pair.host)).expect("it can be opened");
-    plane
-        .apply(&policy(&image(All::Drop), input()), ApplyOptions::default())
-        .expect("it can be applied");
+    apply(&mut plane, &made(All::Drop));
     let plane = std::sync::Mutex::new(plane);
     let answered = with_agent(&pair, || {
         for (address, kinds) in [("10.9.0.1", &V4[..]), ("fd09::1", &V6[..])] {
             let to: IpAddr = address.parse().expect("an address");
             for (kind, errno) in kinds {
-                let image = image(All::Reject(*kind));
+                let rejecting = made(All::Reject(reject(*kind)));
                 let mut plane = plane.lock().expect("one thread");
-                plane
-                    .apply(&policy(&image, input()), ApplyOptions::default())
-                    .expect("it can be applied");
+                apply(&mut plane, &rejecting);
                 let (got, after) = pair.in_neighbour(|| failure(to));
                 assert_eq!(
                     got,
@@ -117,13 +122,11 @@ fn a_reject_on_the_way_out_reaches_the_socket() {
         ("10.9.0.2", 0x103),
         ("fd09::2", 0x204),
     ] {
-        plane
-            .apply(
-                &policy(&image(All::Reject(kind)), at(Hook::Output)),
-                ApplyOptions::default(),
-            )
-            .expect("it can be applied");
-        // The stand-in policy rejects the answers too, unless they are recognised.
+        apply(
+            &mut plane,
+            &made_at(All::Reject(reject(kind)), Hook::Output),
+        );
+        // The policy rejects the answers too, unless they are recognised as RELATED.
         let to: IpAddr = address.parse().expect("an address");
         with_agent(&pair, || {
             let (got, after) = pair.in_host(|| failure(to));
@@ -143,12 +146,7 @@ fn without_an_agent_a_reject_is_a_counted_drop() {
     };
     let pair = Pair::new();
     let mut plane = Plane::open(Some(&pair.host)).expect("it can be opened");
-    plane
-        .apply(
-            &policy(&image(All::Reject(0)), input()),
-            ApplyOptions::default(),
-        )
-        .expect("it can be applied");
+    apply(&mut plane, &made(All::Reject(RejectKind::TcpReset)));
     let (got, _) = pair.in_neighbour(|| failure("10.9.0.1".parse().expect("an address")));
     assert_eq!(got, 0, "the connection times out without an error number");
     let reasons = plane.status().expect("it is in force").reasons;
@@ -163,12 +161,7 @@ fn log_records_carry_the_packet() {
     };
     let pair = Pair::new();
     let mut plane = Plane::open(Some(&pair.host)).expect("it can be opened");
-    plane
-        .apply(
-            &policy(&image(All::LogAccept), input()),
-            ApplyOptions::default(),
-        )
-        .expect("it can be applied");
+    apply(&mut plane, &made(All::LogAccept));
     pair.in_neighbour(|| {
         let socket = std::net::UdpSocket::bind("10.9.0.2:4567").expect("the port is free");
         socket

@@ -15,7 +15,11 @@ const PACKETS: u32 = 1 << 17;
 fn segment(number: u32, reply: bool, flags: u8, proto: u8, family: u8) -> Key {
     let client = 0x0a80_0000 + u64::from(number / 13);
     let server = 0x0a00_0001;
-    let (high, low) = if family == 6 { (0x2001_0db8_0000_0000, 0x7_0000_0000) } else { (0, 0) };
+    let (high, low) = if family == 6 {
+        (0x2001_0db8_0000_0000, 0x7_0000_0000)
+    } else {
+        (0, 0)
+    };
     let mut key = Key {
         src: [high, low | client],
         dst: [high, low | server],
@@ -47,7 +51,9 @@ fn cost(flows: u32, proto: u8, family: u8) {
     let now_ms = std::fs::read_to_string("/proc/timer_list")
         .ok()
         .and_then(|text| {
-            let line = text.lines().find(|line| line.trim_start().starts_with("jiffies:"))?;
+            let line = text
+                .lines()
+                .find(|line| line.trim_start().starts_with("jiffies:"))?;
             line.split(':').nth(1)?.trim().parse::<u64>().ok()
         })
         .expect("jiffies in /proc/timer_list")
@@ -68,7 +74,11 @@ fn cost(flows: u32, proto: u8, family: u8) {
         let key = segment(rng.u32(..flows), rng.bool(), 16, proto, family);
         kernel.write("bench", index, key.as_bytes());
     }
-    assert_eq!(kernel.statistics()[0], u64::from(flows), "every flow has a place");
+    assert_eq!(
+        kernel.statistics()[0],
+        u64::from(flows),
+        "every flow has a place"
+    );
     let mut rounds: Vec<(f64, f64)> = (0..7)
         .map(|_| {
             let base = kernel.time("flow_bench_base", 2 * PACKETS);

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{All, Pair, image, input, policy};
+use common::{All, Pair, apply, made};
 use weir_plane::{ApplyOptions, Plane, hooks};
 
 const CHILD: &str = "WEIR_KILL_TEST_NAMESPACE";
@@ -23,15 +23,18 @@ fn child() {
         return;
     };
     let namespace = namespace.into_string().expect("a name");
-    let image = image(All::Drop);
-    for round in 0.. {
+    let dropping = made(All::Drop);
+    loop {
         let mut plane = Plane::open(Some(&namespace)).expect("it can be opened");
-        let defragment = if round % 3 == 0 { hooks::DEFRAGMENT } else { 0 };
+        let defragment = if fastrand::u8(0..4) == 0 {
+            hooks::DEFRAGMENT_V4
+        } else {
+            0
+        };
+        let mut policy = dropping.policy();
+        policy.hooks |= defragment;
         plane
-            .apply(
-                &policy(&image, input() | defragment),
-                ApplyOptions::default(),
-            )
+            .apply(&policy, ApplyOptions::default())
             .expect("it can be applied");
     }
 }
@@ -42,11 +45,9 @@ fn killed_at_any_moment_something_is_enforced() {
         return;
     };
     let pair = Pair::new();
-    let image = image(All::Drop);
+    let dropping = made(All::Drop);
     let mut plane = Plane::open(Some(&pair.host)).expect("it can be opened");
-    plane
-        .apply(&policy(&image, input()), ApplyOptions::default())
-        .expect("it can be applied");
+    apply(&mut plane, &dropping);
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut random = fastrand::Rng::with_seed(9);
     let mut numbers = Vec::new();
@@ -66,7 +67,7 @@ fn killed_at_any_moment_something_is_enforced() {
                 }
             });
         });
-        let rounds = 60;
+        let rounds = 40;
         for _ in 0..rounds {
             let mut child = Command::new(std::env::current_exe().expect("it is known"))
                 .args(["child", "--exact", "--ignored"])
@@ -75,7 +76,7 @@ fn killed_at_any_moment_something_is_enforced() {
                 .stderr(Stdio::null())
                 .spawn()
                 .expect("it starts");
-            std::thread::sleep(Duration::from_micros(random.u64(10_000..250_000)));
+            std::thread::sleep(Duration::from_micros(random.u64(10_000..400_000)));
             let early = child.try_wait().expect("it is ours");
             assert!(early.is_none(), "the child ended by itself: {early:?}");
             child.kill().expect("it can be killed");
@@ -95,9 +96,7 @@ fn killed_at_any_moment_something_is_enforced() {
         "the children got something done: {numbers:?}"
     );
     plane.refresh().expect("it can be looked at");
-    plane
-        .apply(&policy(&image, input()), ApplyOptions::default())
-        .expect("the next command works");
+    apply(&mut plane, &dropping);
     assert_eq!(
         plane.status().expect("it is in force").links.len(),
         2,

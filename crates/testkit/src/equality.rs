@@ -6,9 +6,9 @@
 use weir_engine::compile::{Options, compile};
 use weir_engine::packet::{Arrival, build, settle};
 use weir_engine::run::{Reference, Runner};
-use weir_plane::testrun::{Stage, TestRun};
+use weir_plane::testrun::TestRun;
 use weir_policy::eval::{Evaluator, Judgement, Passage};
-use weir_policy::model::{CtState, Family, Hook, Packet, Policy, Table, Verdict};
+use weir_policy::model::{CtState, Family, Hook, Packet, Policy, Verdict};
 
 use crate::random::PacketSource;
 
@@ -141,20 +141,14 @@ impl Comparison<'_> {
         kernel: &TestRun,
         compiled: &weir_engine::compile::Compiled,
     ) -> Result<(), Mismatch> {
-        let policy = weir_plane::swap::Policy {
-            image: &compiled.image,
-            rules: self.policy.rule_count,
-            history: 0,
-            hooks: 0,
-        };
+        let policy = weir_plane::Policy::of(self.policy, compiled);
         kernel.set_clock(START_MS);
         kernel
             .install(&policy)
             .map_err(|e| Mismatch(format!("the kernel refuses it: {e}")))
     }
 
-    /// Judges a packet in the kernel: raw and mangle of a hook first where it has such a stage,
-    /// then mangle and filter.
+    /// Judges a packet in the kernel.
     fn kernel_packet(
         &self,
         kernel: &TestRun,
@@ -164,28 +158,18 @@ impl Comparison<'_> {
         place: &dyn Fn() -> String,
     ) -> Result<(), Mismatch> {
         kernel.set_clock(now_ms);
-        let mut packet = packet.clone();
-        let (mut verdict, mut deciding, mut mark) = (1, None, packet.mark);
-        for &stage in stages(self.policy, &packet) {
-            packet.mark = mark;
-            let bytes = build(&packet, TestRun::LIMIT)
-                .map_err(|e| Mismatch(format!("{e} at {}", place())))?;
-            let outcome = kernel
-                .judge(stage, packet.family, &bytes, &arrival_of(&packet), 0)
-                .map_err(|e| Mismatch(format!("{e} at {}", place())))?;
-            (verdict, mark) = (outcome.verdict, outcome.mark);
-            deciding = outcome.deciding.or(deciding);
-            same(
-                "kernel state",
-                &(meant.state as u8),
-                &outcome.key.state,
-                place,
-            )?;
-            if verdict != 1 {
-                deciding = outcome.deciding;
-                break;
-            }
-        }
+        let bytes =
+            build(packet, TestRun::LIMIT).map_err(|e| Mismatch(format!("{e} at {}", place())))?;
+        let outcome = kernel
+            .judge(packet.family, &bytes, &arrival_of(packet), 0)
+            .map_err(|e| Mismatch(format!("{e} at {}", place())))?;
+        let (verdict, deciding, mark) = (outcome.verdict, outcome.deciding, outcome.mark);
+        same(
+            "kernel state",
+            &(meant.state as u8),
+            &outcome.key.state,
+            place,
+        )?;
         let number = match meant.verdict {
             Verdict::Accept => 1,
             Verdict::Drop => 2,
@@ -199,16 +183,6 @@ impl Comparison<'_> {
             place,
         )?;
         same("kernel mark", &meant.mark, &mark, place)
-    }
-}
-
-/// The programs that a packet meets at its hook, as the plane attaches them.
-fn stages(policy: &Policy, packet: &Packet) -> &'static [Stage] {
-    let has = |table| policy.root(packet.family, packet.hook, table).is_some();
-    match packet.hook {
-        Hook::Prerouting | Hook::Postrouting => &[Stage::Early],
-        Hook::Output if has(Table::Raw) || has(Table::Mangle) => &[Stage::Early, Stage::Judge],
-        Hook::Input | Hook::Forward | Hook::Output => &[Stage::Judge],
     }
 }
 

@@ -6,7 +6,6 @@
 
 use crate::exit::{Exit, failure};
 use crate::input::{self, Loaded};
-use crate::needs;
 use crate::netns;
 use crate::state::{Saved, Store};
 use std::time::{Duration, Instant};
@@ -87,12 +86,7 @@ impl Kernel {
             true => presets(loaded)?,
             false => Vec::new(),
         };
-        let kernel_policy = KernelPolicy {
-            image: &compiled.image,
-            rules: policy.rule_count,
-            history: 0,
-            hooks: needs::needed(policy),
-        };
+        let kernel_policy = KernelPolicy::of(policy, compiled);
         let options = ApplyOptions {
             number: generation,
             presets: &presets,

@@ -15,7 +15,6 @@ mod explain;
 mod input;
 mod kernel;
 mod nat;
-mod needs;
 mod netns;
 mod output;
 mod progress;

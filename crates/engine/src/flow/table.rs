@@ -142,7 +142,7 @@ const EQUAL_TAGS: u32 = 3;
 /// Bytes of `word` that equal `tag`, as their highest bits.
 fn matching(word: u64, tag: u8) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    let x = word ^ u64::from(tag) * 0x0101_0101_0101_0101;
+    let x = word ^ (u64::from(tag) * 0x0101_0101_0101_0101);
     !(((x & LOW) + LOW) | x | LOW)
 }
 
@@ -170,7 +170,7 @@ impl FlowTable {
     /// Tag, first word, word within the line at which to begin.
     fn place(&self, name: &Name) -> (u8, u32, u32) {
         let hash = name.hash(&self.seed);
-        let line = (u64::from(hash as u32) * u64::from(self.layout.lines) >> 32) as u32;
+        let line = ((u64::from(hash as u32) * u64::from(self.layout.lines)) >> 32) as u32;
         let tag = ((hash >> 32) as u8).max(1);
         (tag, line * 8, (hash >> 40) as u32 & 7)
     }

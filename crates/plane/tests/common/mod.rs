@@ -4,8 +4,14 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use weir_engine::compile::{Compiled, Options, compile};
+use weir_plane::Policy;
 use weir_plane::space::Space;
-use weir_plane::{Policy, hooks};
+use weir_policy::model::{
+    self, AddrMatch, Chain, ChainId, ChainPolicy, Cond, Counters, CtState, Family, Flow, Hook,
+    LogOp, Op, Origin, RangeSet, RejectKind, Root, Rule, RuleId, SourceId, StateMask, Table, Test,
+    Verdict,
+};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -106,42 +112,134 @@ impl Drop for Pair {
     }
 }
 
-/// What the stand-in policies do with every packet of INPUT, FORWARD and OUTPUT.
-#[derive(Clone, Copy)]
+/// What a test policy does with every packet of a hook.
+#[derive(Clone, Debug)]
 pub enum All {
     Accept,
     Drop,
-    Reject(u32),
+    /// Answers of the agent pass.
+    Reject(RejectKind),
     LogAccept,
+    /// One operation, then accept.
+    Do(Op),
+    /// Accepts, and has so many rules that never match.
+    AcceptAfter(u32),
 }
 
-/// The image of a stand-in policy.
-pub fn image(all: All) -> Vec<u8> {
-    let words: [u32; 16] = match all {
-        All::Accept => [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-        All::Drop => [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-        All::Reject(kind) => [3, kind, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-        All::LogAccept => [1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-    };
-    words.iter().flat_map(|w| w.to_ne_bytes()).collect()
-}
-
-/// INPUT of both families.
-pub fn input() -> u32 {
-    at(weir_policy::model::Hook::Input)
-}
-
-/// A hook of both families.
-pub fn at(hook: weir_policy::model::Hook) -> u32 {
-    use weir_policy::model::Family;
-    hooks::bit(Family::V4, hook, false) | hooks::bit(Family::V6, hook, false)
-}
-
-pub fn policy(image: &[u8], hooks: u32) -> Policy<'_> {
-    Policy {
-        image,
-        rules: 16,
-        history: 0,
-        hooks,
+fn rule(index: u32, tests: Vec<Test>, ops: Vec<Op>, flow: Flow) -> Rule {
+    Rule {
+        id: RuleId(0),
+        origin: Origin {
+            source: SourceId(0),
+            line: index,
+            column: 1,
+        },
+        index,
+        tests,
+        ops,
+        flow,
+        preset: Counters::default(),
     }
+}
+
+fn rules_of(all: &All) -> Vec<Rule> {
+    let test = |cond| {
+        vec![Test {
+            negate: false,
+            cond,
+        }]
+    };
+    let verdict = |v| Flow::Verdict(v);
+    match all {
+        All::Accept => vec![rule(1, vec![], vec![], verdict(Verdict::Accept))],
+        All::Drop => vec![rule(1, vec![], vec![], verdict(Verdict::Drop))],
+        All::Reject(kind) => {
+            let related = test(Cond::State(StateMask(CtState::Related as u8)));
+            vec![
+                rule(1, related, vec![], verdict(Verdict::Accept)),
+                rule(2, vec![], vec![], verdict(Verdict::Reject(*kind))),
+            ]
+        }
+        All::LogAccept => vec![rule(1, vec![], vec![Op::Log(LogOp::default())], Flow::Next)],
+        All::Do(op) => vec![rule(1, vec![], vec![op.clone()], Flow::Next)],
+        All::AcceptAfter(count) => (0..*count)
+            .map(|i| {
+                let range = RangeSet::one(u128::from(0xc000_0000 + i * 2));
+                let tests = test(Cond::Src(AddrMatch::Ranges(range)));
+                rule(i + 1, tests, vec![], verdict(Verdict::Drop))
+            })
+            .chain([rule(count + 1, vec![], vec![], verdict(Verdict::Accept))])
+            .collect(),
+    }
+}
+
+/// The policy that does this at a hook of both families.
+pub fn model_of(all: &All, hook: Hook) -> model::Policy {
+    let mut policy = model::Policy {
+        sources: vec!["test".into()],
+        ..model::Policy::default()
+    };
+    for family in [Family::V4, Family::V6] {
+        let mut rules = rules_of(all);
+        for rule in &mut rules {
+            rule.id = RuleId(policy.rule_count);
+            policy.rule_count += 1;
+        }
+        let id = ChainId(policy.chains.len() as u32);
+        policy.chains.push(Chain {
+            name: "TEST".into(),
+            family,
+            table: Table::Filter,
+            rules,
+            policy: Some(ChainPolicy {
+                id: RuleId(policy.rule_count),
+                origin: Origin {
+                    source: SourceId(0),
+                    line: 1,
+                    column: 1,
+                },
+                verdict: Verdict::Accept,
+                preset: Counters::default(),
+            }),
+        });
+        policy.rule_count += 1;
+        policy.roots.push(Root {
+            family,
+            hook,
+            table: Table::Filter,
+            chain: id,
+        });
+    }
+    policy
+}
+
+/// A compiled policy.
+pub struct Made {
+    pub model: model::Policy,
+    pub compiled: Compiled,
+}
+
+impl Made {
+    pub fn policy(&self) -> Policy<'_> {
+        Policy::of(&self.model, &self.compiled)
+    }
+}
+
+/// Compile the policy that does this at a hook of both families.
+pub fn made_at(all: All, hook: Hook) -> Made {
+    let model = model_of(&all, hook);
+    let compiled = compile(&model, &Options::default()).expect("it compiles");
+    Made { model, compiled }
+}
+
+/// The same at INPUT.
+pub fn made(all: All) -> Made {
+    made_at(all, Hook::Input)
+}
+
+/// Put a policy in force.
+pub fn apply(plane: &mut weir_plane::Plane, made: &Made) -> weir_plane::Applied {
+    plane
+        .apply(&made.policy(), weir_plane::ApplyOptions::default())
+        .unwrap_or_else(|e| panic!("{e}"))
 }

@@ -41,6 +41,10 @@ pub struct Try {
     pub found: Ref,
     pub result_mark: u32,
     pub has_mark: u32,
+    pub tests: u32,
+    pub number: [u32; 8],
+    pub answer: [u32; 8],
+    pub pad: u32,
 }
 
 /// Loaded programs.
@@ -52,13 +56,18 @@ pub struct Kernel {
 impl Kernel {
     /// Loads the programs with a table of that layout.
     pub fn load(layout: Layout, seed: Seed) -> Kernel {
+        Self::load_with(layout, seed, 0xffff)
+    }
+
+    /// The same with room for histories: bytes less one, a power of two less one.
+    pub fn load_with(layout: Layout, seed: Seed, history_mask: u32) -> Kernel {
         let mut open = ObjectBuilder::default()
             .open_memory(OBJECT)
             .expect("a sound object");
         let settings = Settings {
             image_mask: 0xffff,
             rule_capacity: 1024,
-            history_mask: 0xffff,
+            history_mask,
             flow_lines: layout.lines,
             jiffy_multiplier: 4 << 20,
             hash_seed: seed.0,
@@ -69,6 +78,10 @@ impl Kernel {
         for mut map in open.maps_mut() {
             if map.name() == "flows" {
                 map.set_value_size(layout.bytes() as u32)
+                    .expect("the size is set");
+            }
+            if map.name() == "histories" {
+                map.set_value_size(history_mask + 1 + 4096)
                     .expect("the size is set");
             }
             if map.name().to_string_lossy().contains("rodata.weir") {

@@ -42,9 +42,10 @@ impl Groups {
             .and_then(|seen| tracker.flow(seen))
             .map(|flow| flow.original);
         let members = self.0.entry(group).or_default();
-        members.retain(|member| {
-            Some(*member) != own && tracker.flow_of(member, now_ms).is_some_and(counts)
-        });
+        // Of two flows with the same ends, one after the other, only the present one counts.
+        let same = |member: &Tuple| Some(*member) == own || Some(member.inverse()) == own;
+        members
+            .retain(|member| !same(member) && tracker.flow_of(member, now_ms).is_some_and(counts));
         members.extend(own);
         (members.len() as u64 > u64::from(limit.count)) == limit.above
     }

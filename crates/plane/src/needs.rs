@@ -1,0 +1,109 @@
+//! What a policy needs of the kernel plane: hooks, reassembly, tracking, edits on the way out.
+//!
+//! In: the rule model. Out: bits of [`crate::hooks`]. Every root is attached, also one without rules,
+//! because chain policies count. Fragments are put together only where a rule asks about flows: so
+//! does iptables, whose port matches see the first fragment alone.
+
+use weir_policy::model::{
+    ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, Rule, Table,
+};
+
+use crate::hooks;
+
+/// The rules that a root can reach.
+fn reachable(policy: &Policy, start: ChainId) -> Vec<&Rule> {
+    let mut seen = vec![false; policy.chains.len()];
+    let mut open = vec![start];
+    let mut rules = Vec::new();
+    while let Some(id) = open.pop() {
+        if std::mem::replace(&mut seen[id.0 as usize], true) {
+            continue;
+        }
+        for rule in &policy.chain(id).rules {
+            rules.push(rule);
+            if let Flow::Jump(next) | Flow::Goto(next) = rule.flow {
+                open.push(next);
+            }
+        }
+    }
+    rules
+}
+
+/// Whether a rule asks about flows, so that they must be kept.
+fn asks_about_flows(policy: &Policy, rule: &Rule) -> bool {
+    let by_test = rule.tests.iter().any(|test| match &test.cond {
+        Cond::State(_) | Cond::Ct(_) | Cond::Connmark { .. } => true,
+        Cond::History(id) => {
+            matches!(
+                policy.histories[id.0 as usize].kind,
+                HistoryKind::ConnLimit(_)
+            )
+        }
+        _ => false,
+    });
+    let by_op = rule.ops.iter().any(|op| {
+        matches!(
+            op,
+            Op::SetConnmark { .. } | Op::SaveConnmark { .. } | Op::RestoreConnmark { .. }
+        )
+    });
+    by_test || by_op
+}
+
+/// What an operation changes beyond the hook at which it is done.
+fn bits_of_op(op: &Op) -> u32 {
+    match op {
+        Op::Notrack => hooks::HANDOFF,
+        Op::SetMark { .. }
+        | Op::RestoreConnmark { .. }
+        | Op::SetDscp(_)
+        | Op::SetTos { .. }
+        | Op::Classify(_)
+        | Op::TcpMss(_) => hooks::HANDOFF | hooks::EGRESS,
+        _ => 0,
+    }
+}
+
+/// The bits of a policy.
+pub fn of(policy: &Policy) -> u32 {
+    let mut bits = 0;
+    let mut tracked = [false; 2];
+    for root in &policy.roots {
+        if matches!(root.table, Table::Nat | Table::Security) {
+            continue;
+        }
+        bits |= hooks::bit(root.family, root.hook);
+        let early = matches!(root.hook, Hook::Prerouting | Hook::Postrouting);
+        for rule in reachable(policy, root.chain) {
+            if asks_about_flows(policy, rule) {
+                tracked[root.family as usize] = true;
+                bits |= hooks::TRACK | if early { hooks::EARLY_STATE } else { 0 };
+            }
+            bits |= rule
+                .ops
+                .iter()
+                .map(bits_of_op)
+                .fold(0, |all, one| all | one);
+        }
+    }
+    for family in [Family::V4, Family::V6] {
+        let everywhere = [Hook::Input, Hook::Forward, Hook::Output]
+            .map(|hook| hooks::bit(family, hook))
+            .into_iter()
+            .fold(0, |all, one| all | one);
+        if tracked[family as usize] {
+            // A conversation is only known when both its directions are seen.
+            bits |= everywhere;
+            bits |= if family == Family::V4 {
+                hooks::DEFRAGMENT_V4
+            } else {
+                hooks::DEFRAGMENT_V6
+            };
+        }
+        if bits & hooks::bit(family, Hook::Postrouting) != 0 {
+            // POSTROUTING takes up what these leave, and must not mistake it for another packet's.
+            bits |= hooks::bit(family, Hook::Forward) | hooks::bit(family, Hook::Output);
+        }
+    }
+    bits
+}
