@@ -154,7 +154,8 @@ static __always_inline void track(struct bpf_nf_ctx___local *ctx, struct walk *w
 		w->packet.state = WEIR_STATE_UNTRACKED;
 		return;
 	}
-	if (!(bits & (last ? WEIR_POLICY_TRACK : WEIR_POLICY_EARLY_STATE)))
+	/* Test runs compare the state of every packet. */
+	if (!weir_testing && !(bits & (last ? WEIR_POLICY_TRACK : WEIR_POLICY_EARLY_STATE)))
 		return;
 	if (w->handoff.state) {
 		flow_peek(&w->packet, w->now_ms, &w->flow);
@@ -248,7 +249,8 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 	}
 	w->now_ms = weir_now(c);
 	classes(image, &w->seen, w->slot, c->slot_generation[w->slot & 1], &w->packet);
-	carries = bits & (WEIR_POLICY_HANDOFF | WEIR_POLICY_EARLY_STATE);
+	/* In test runs every packet has the address of the one before. */
+	carries = !weir_testing && bits & (WEIR_POLICY_HANDOFF | WEIR_POLICY_EARLY_STATE);
 	first = is_first(&w->packet, bits);
 	if (carries && !first)
 		take_handoff(w, b);
@@ -266,7 +268,7 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 	testing_result(c, w, verdict);
 	if (verdict != WEIR_VERDICT_ACCEPT)
 		return refuse(c, w, verdict);
-	if (last && bits & WEIR_POLICY_TRACK)
+	if (last && (weir_testing || bits & WEIR_POLICY_TRACK))
 		flow_confirm(&w->packet, &w->flow, w->now_ms);
 	if (carries && w->packet.hook != WEIR_HOOK_INPUT)
 		give_handoff(ctx, w, b, first);

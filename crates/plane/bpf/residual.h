@@ -221,8 +221,6 @@ __noinline int test_rare(struct walk *w, __u32 test_at)
 		return !!(weir_address_types(p->src[0], p->src[1], p->family) & t->a);
 	case WEIR_TEST_DST_TYPE:
 		return !!(weir_address_types(p->dst[0], p->dst[1], p->family) & t->a);
-	case WEIR_TEST_HISTORY:
-		return history_test(w->slot, t->at, p, &w->flow, w->now_ms);
 	case WEIR_TEST_CT:
 		return flow_field_test(image, mask, t, p, &w->flow, w->now_ms);
 	}
@@ -276,7 +274,30 @@ __noinline int test_packet(struct walk *w, __u32 test_at)
 	case WEIR_TEST_UNTIL:
 		return w->now_ms < ((const struct weir_header *)image)->loaded_ms + (__u64)a * 1000;
 	}
-	return test_rare(w, test_at);
+	return WEIR_ABSENT;
+}
+
+/*
+ * Any test. Which function it is in is decided here and not there: at most 8 frames may be open,
+ * and those of histories are deep.
+ */
+static __always_inline int test_any(struct walk *w, const struct weir_residual *t, __u32 test_at)
+{
+	switch (t->kind) {
+	case WEIR_TEST_HISTORY:
+		return history_test(w->slot, t->at, &w->packet, &w->flow, w->now_ms);
+	case WEIR_TEST_CONNMARK:
+	case WEIR_TEST_MAC:
+	case WEIR_TEST_OWNER:
+	case WEIR_TEST_TCP_OPTION:
+	case WEIR_TEST_TCP_MSS:
+	case WEIR_TEST_SCTP:
+	case WEIR_TEST_SRC_TYPE:
+	case WEIR_TEST_DST_TYPE:
+	case WEIR_TEST_CT:
+		return test_rare(w, test_at);
+	}
+	return test_packet(w, test_at);
 }
 
 #endif

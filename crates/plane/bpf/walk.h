@@ -180,7 +180,7 @@ __noinline int weir_meet(struct walk *w)
 			if (w->packet.transport == WEIR_TRANSPORT_TCP && w->packet.malformed)
 				return hot_drop(w);
 		} else {
-			answer = test_packet(w, tests_at);
+			answer = test_any(w, t, tests_at);
 			if (answer == WEIR_ABSENT || answer == t->negate) {
 				w->cursor.position = e->next_fail;
 				return WEIR_STEP_ON;

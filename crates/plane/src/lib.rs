@@ -9,6 +9,7 @@ mod counters;
 pub mod error;
 pub mod events;
 pub mod features;
+mod flows;
 pub mod hooks;
 pub mod load;
 pub mod locals;

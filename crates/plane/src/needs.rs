@@ -4,9 +4,7 @@
 //! because chain policies count. Fragments are put together only where a rule asks about flows: so
 //! does iptables, whose port matches see the first fragment alone.
 
-use weir_policy::model::{
-    ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, Rule, Table,
-};
+use weir_policy::model::{ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, Rule, Table};
 
 use crate::hooks;
 

@@ -50,6 +50,11 @@ fn features(image: &[u8]) -> u32 {
     bytes.map_or(0, u32::from_le_bytes)
 }
 
+/// Whether the programs have everything that an image asks for.
+pub fn is_supported(image: &[u8]) -> bool {
+    features(image) & !FEATURES == 0
+}
+
 /// The slot that packets use.
 pub fn active(instance: &Instance) -> u32 {
     instance.control().load32(offset_of!(Control, active)) & 1
@@ -88,7 +93,7 @@ pub fn write_spare(instance: &Instance, policy: &Policy<'_>, number: u32) -> Res
     if policy.history > capacity.history as usize {
         return too_large("history", policy.history, capacity.history);
     }
-    if features(policy.image) & !FEATURES != 0 {
+    if !is_supported(policy.image) {
         return Err(PlaneError::Unsupported);
     }
     let spare = 1 - active(instance);

@@ -53,11 +53,13 @@ impl TestRun {
         &self.instance
     }
 
-    /// Put a policy in force: counters and histories start at zero.
+    /// Put a policy in force: counters, histories and flows start at zero.
     pub fn install(&self, policy: &Policy<'_>) -> Result<()> {
         let number = swap::generation(&self.instance, swap::active(&self.instance)) + 1;
         swap::write_spare(&self.instance, policy, number)?;
         swap::flip(&self.instance);
+        let flows = self.instance.map("flows");
+        flows.memory().zero(0, flows.entry);
         Ok(())
     }
 

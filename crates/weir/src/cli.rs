@@ -12,8 +12,8 @@ use clap::{Parser, Subcommand};
     name = "weir",
     version,
     about = "Check, explain, replay and enforce packet filter rules",
-    long_about = "weir takes rules as people have them (iptables-save, ip6tables-save and ipset save \
-                  files), compiles them into one classifier whose cost per packet does not grow \
+    long_about = "weir takes rules as people have them (iptables-save, ip6tables-save and ipset \
+                  save files), compiles them into one classifier whose cost per packet does not grow \
                   with the number of rules, and enforces it in the Linux kernel.",
     after_long_help = "Exit status: 0 done; 1 a negative answer; 2 wrong usage or input that can't \
                        be read; 3 constructs that weir can't honour; 4 the kernel or a missing \
@@ -47,6 +47,8 @@ pub enum Command {
     Status(cmd::status::Args),
     /// Print the packet and byte counters of the enforced policy.
     Counters(cmd::counters::Args),
+    /// List the connections in weir's flow table.
+    Flows(cmd::flows::Args),
     /// Follow the records of LOG and NFLOG rules.
     Log(cmd::log::Args),
     /// Stop enforcing, and leave nothing behind.
@@ -73,6 +75,7 @@ impl Command {
             Command::Confirm(args) => args.json,
             Command::Status(args) => args.json,
             Command::Counters(args) => args.json,
+            Command::Flows(args) => args.json,
             Command::Log(args) => args.json,
             Command::Unload(args) => args.json,
             Command::Agent(_) | Command::Completions(_) | Command::Man(_) => false,

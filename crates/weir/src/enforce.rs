@@ -2,7 +2,8 @@
 //!
 //! In: a loaded and compiled policy. Out: it is enforced, or everything is as before. Each step may
 //! be the last one that this process takes: texts are kept and the trial is written down before the
-//! kernel switches, and the kernel's generation tells afterwards which side of the switch we are on.
+//! kernel switches, and the kernel's generation tells afterwards which side of the switch we are
+//! on.
 
 use crate::agent;
 use crate::exit::{Exit, failure};

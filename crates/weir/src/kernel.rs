@@ -1,7 +1,7 @@
 //! The plane of one namespace together with what is remembered about it.
 //!
-//! In: a namespace's name. Out: the plane's calls with this program's exit codes, and the store with
-//! the texts. Opening moves this thread into the namespace, so that what it starts (the agent,
+//! In: a namespace's name. Out: the plane's calls with this program's exit codes, and the store
+//! with the texts. Opening moves this thread into the namespace, so that what it starts (the agent,
 //! iptables-restore) is there too.
 
 use crate::exit::{Exit, failure};

@@ -1,7 +1,7 @@
 //! `weir`: check, explain, replay and enforce rule files.
 //!
-//! In: command line arguments. Out: an answer on standard output, messages on standard error, and an
-//! exit code from [`exit::Exit`]. This file only connects the parts; each command is in `cmd`.
+//! In: command line arguments. Out: an answer on standard output, messages on standard error, and
+//! an exit code from [`exit::Exit`]. This file only connects the parts; each command is in `cmd`.
 #![forbid(unsafe_code)]
 
 mod agent;

@@ -1,8 +1,9 @@
 //! Would a new policy cut the ssh session that it is typed in?
 //!
-//! In: `SSH_CONNECTION` (ssh(1)), a policy. Out: the first packet of the session that would not pass,
-//! with the explanation, or nothing. The session is judged as the kernel plane would see it: in the
-//! middle, without its beginning. A warning, not a proof: rules that remember may answer otherwise.
+//! In: `SSH_CONNECTION` (ssh(1)), a policy. Out: the first packet of the session that would not
+//! pass, with the explanation, or nothing. The session is judged as the kernel plane would see it:
+//! in the middle, without its beginning. A warning, not a proof: rules that remember may answer
+//! otherwise.
 
 use crate::explain::{Explanation, Texts, explain};
 use crate::rules::Places;

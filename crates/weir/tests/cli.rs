@@ -62,7 +62,8 @@ fn check_says_what_a_good_file_comes_to() {
 #[test]
 fn check_notes_where_related_means_less_than_in_the_kernel() {
     let folder = Folder::new();
-    let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -m state --state RELATED,ESTABLISHED -j ACCEPT\n\
+    let text = "*filter\n:INPUT DROP [0:0]\n\
+                -A INPUT -m state --state RELATED,ESTABLISHED -j ACCEPT\n\
                 -A INPUT -p tcp --dport 21 -j ACCEPT\nCOMMIT\n";
     folder.file("rules.v4", text);
     let run = folder.weir(&["check", "rules.v4"]).expect(0);

@@ -275,29 +275,30 @@ fn commands_work_inside_the_namespace_too() {
     assert_eq!(generation(&folder, &netns.0), None);
 }
 
+const NAT: &str = "*nat\n:PREROUTING ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n\
+                   -A POSTROUTING -o wan0 -j MASQUERADE\nCOMMIT\n";
+
+/// A namespace whose kernel has a nat rule of its own.
+fn with_old_nat(label: &str) -> (Folder, Namespace) {
+    let (folder, netns) = (two_files(), Namespace::new(label));
+    folder.file("gate.v4", &format!("{OPEN}{NAT}"));
+    folder.file("nat.v4", NAT);
+    let add = "iptables -t nat -A POSTROUTING -o old0 -j ACCEPT";
+    netns.run(&add.split(' ').collect::<Vec<_>>()).expect(0);
+    (folder, netns)
+}
+
+fn nat_rules(netns: &Namespace) -> String {
+    netns.run(&["iptables-save", "-t", "nat"]).expect(0).out
+}
+
 #[test]
 fn the_nat_table_goes_to_the_kernel_and_comes_back() {
     if !kernel("the_nat_table_goes_to_the_kernel") {
         return;
     }
-    let (folder, netns) = (two_files(), Namespace::new("nat"));
-    let name = netns.0.as_str();
-    let nat = "*nat\n:PREROUTING ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n\
-               -A POSTROUTING -o wan0 -j MASQUERADE\nCOMMIT\n";
-    folder.file("gate.v4", &format!("{OPEN}{nat}"));
-    folder.file("x.v4", nat);
-    let rules = || netns.run(&["iptables-save", "-t", "nat"]).expect(0).out;
-    netns.run(&[
-        "iptables",
-        "-t",
-        "nat",
-        "-A",
-        "POSTROUTING",
-        "-o",
-        "old0",
-        "-j",
-        "ACCEPT",
-    ]);
+    let (folder, netns) = with_old_nat("nat");
+    let (name, rules) = (netns.0.as_str(), || nat_rules(&netns));
     let run = apply(&folder, name, &["gate.v4"]);
     assert!(
         run.out.contains("ipv4 nat: 1 rule not enforced"),
@@ -312,11 +313,43 @@ fn the_nat_table_goes_to_the_kernel_and_comes_back() {
     apply(&folder, name, &["--nat=kernel", "gate.v4"]);
     assert!(rules().contains("-o wan0 -j MASQUERADE"), "{}", rules());
     assert!(!rules().contains("old0"), "{}", rules());
-    // A table that the kernel refuses at the last moment changes nothing, neither there nor in the
-    // policy. A stand-in for iptables-restore refuses, for nothing else gets past the check.
+    // The end of a trial takes both back.
+    let other = NAT.replace("-j MASQUERADE", "-j SNAT --to-source 1.2.3.4");
+    folder.file("other.v4", &format!("{SHUT}{other}"));
+    apply(
+        &folder,
+        name,
+        &["--nat=kernel", "--confirm", "3", "other.v4"],
+    );
+    assert!(rules().contains("1.2.3.4"), "{}", rules());
+    assert!(within(Duration::from_secs(15), || files(&folder, name)
+        == "gate.v4"));
+    assert!(
+        within(Duration::from_secs(5), || rules().contains("MASQUERADE")),
+        "{}",
+        rules()
+    );
+    folder.weir(&["unload", "--netns", name]).expect(0);
+    assert!(
+        rules().contains("old0") && !rules().contains("wan0"),
+        "{}",
+        rules()
+    );
+}
+
+#[test]
+fn a_nat_table_that_is_refused_changes_nothing() {
+    if !kernel("a_nat_table_that_is_refused") {
+        return;
+    }
+    let (folder, netns) = with_old_nat("refused");
+    let name = netns.0.as_str();
+    apply(&folder, name, &["--nat=kernel", "gate.v4"]);
+    // A stand-in for iptables-restore refuses at the last moment, for nothing else that it would
+    // refuse gets past weir's own check.
     let script = folder.0.join("iptables-restore");
-    let text =
-        "#!/bin/sh\ncat > /dev/null\ncase \"$*\" in *--test*) exit 0;; esac\necho no >&2\nexit 1\n";
+    let text = "#!/bin/sh\ncat > /dev/null\ncase \"$*\" in *--test*) exit 0;; esac\n\
+                echo no >&2\nexit 1\n";
     std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
@@ -338,17 +371,17 @@ fn the_nat_table_goes_to_the_kernel_and_comes_back() {
             String::from_utf8(output.stderr).unwrap(),
         )
     };
-    let (code, said) = refuse("x.v4");
+    let (code, said) = refuse("nat.v4");
     assert_eq!(code, Some(4), "{said}");
     assert!(
         said.contains("iptables-restore refuses the nat table: no"),
         "{said}"
     );
-    assert!(rules().contains("-o wan0 -j MASQUERADE"), "{}", rules());
+    assert!(nat_rules(&netns).contains("-o wan0 -j MASQUERADE"));
     assert_eq!(files(&folder, name), "gate.v4");
     // One that goes away without reading breaks our pipe to it; that is no success either.
     std::fs::write(&script, "#!/bin/sh\nexit 0\n").unwrap();
-    let mut big = nat.replace("COMMIT\n", "");
+    let mut big = NAT.replace("COMMIT\n", "");
     for port in 1..5000 {
         big += &format!("-A POSTROUTING -p tcp -m tcp --dport {port} -j MASQUERADE\n");
     }
@@ -356,22 +389,4 @@ fn the_nat_table_goes_to_the_kernel_and_comes_back() {
     let (code, said) = refuse("big.v4");
     assert_eq!(code, Some(4), "{said}");
     assert_eq!(files(&folder, name), "gate.v4");
-    // The end of a trial takes both back.
-    let other = nat.replace("-j MASQUERADE", "-j SNAT --to-source 1.2.3.4");
-    folder.file("other.v4", &format!("{SHUT}{other}"));
-    apply(
-        &folder,
-        name,
-        &["--nat=kernel", "--confirm", "3", "other.v4"],
-    );
-    assert!(rules().contains("1.2.3.4"), "{}", rules());
-    assert!(within(Duration::from_secs(15), || files(&folder, name)
-        == "gate.v4"));
-    assert!(rules().contains("MASQUERADE"), "{}", rules());
-    folder.weir(&["unload", "--netns", name]).expect(0);
-    assert!(
-        rules().contains("old0") && !rules().contains("wan0"),
-        "{}",
-        rules()
-    );
 }

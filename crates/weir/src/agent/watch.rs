@@ -1,8 +1,8 @@
 //! The agent's loop.
 //!
-//! In: reject events, address changes, the clock. Out: answers, the plane's local addresses, the end
-//! of a trial. It ends by itself when nothing is enforced any more, when its namespace's name is
-//! gone, when another took its place, and on SIGTERM.
+//! In: reject events, address changes, the clock. Out: answers, the plane's local addresses, the
+//! end of a trial. It ends by itself when nothing is enforced any more, when its namespace's name
+//! is gone, when another took its place, and on SIGTERM.
 
 use super::announce;
 use crate::enforce;

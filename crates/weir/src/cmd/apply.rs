@@ -1,7 +1,7 @@
 //! `weir apply FILES...`: enforce rule files, all at once or not at all.
 //!
-//! In: rule files. Out: the kernel judges packets by them, atomically, or by what it had before. All
-//! reading, compiling and budgeting comes before the kernel is touched.
+//! In: rule files. Out: the kernel judges packets by them, atomically, or by what it had before.
+//! All reading, compiling and budgeting comes before the kernel is touched.
 
 use crate::describe::family_name;
 use crate::enforce::{self, Done, How};

@@ -1,8 +1,8 @@
 //! `weir check FILES...`: everything that is wrong with rule files, and what they come to.
 //!
 //! In: rule files. Out: all messages on standard error, a summary on standard output: rules and
-//! tables, what is not enforced, memory, and with --cost the work that the dearest packet can cause.
-//! Needs no privilege and touches no kernel.
+//! tables, what is not enforced, memory, and with --cost the work that the dearest packet can
+//! cause. Needs no privilege and touches no kernel.
 
 use crate::describe::{family_name, table_name};
 use crate::exit::Exit;

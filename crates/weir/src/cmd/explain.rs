@@ -1,7 +1,7 @@
 //! `weir explain FILES... PACKET|PCAP`: what happens to a packet, rule by rule.
 //!
-//! In: rule files, then a packet in words or a capture. Out: every rule tried, why it matched or not,
-//! the verdict and the marks, from the evaluator that defines the meaning. No privilege.
+//! In: rule files, then a packet in words or a capture. Out: every rule tried, why it matched or
+//! not, the verdict and the marks, from the evaluator that defines the meaning. No privilege.
 
 use super::capturing::{CaptureArgs, packet_of};
 use crate::capture::{Capture, is_capture};

@@ -1,8 +1,8 @@
 //! `weir log`: follow the records of LOG and NFLOG rules.
 //!
-//! In: the kernel's ring buffer, the texts of the policy. Out: one line a record in the words of the
-//! kernel's packet log, or one JSON object in the shape of Suricata's EVE. It ends when the policy is
-//! unloaded. One process at a time can read.
+//! In: the kernel's ring buffer, the texts of the policy. Out: one line a record in the words of
+//! the kernel's packet log, or one JSON object in the shape of Suricata's EVE. It ends when the
+//! policy is unloaded. One process at a time can read.
 
 use crate::enforce::nothing_enforced;
 use crate::exit::{Exit, failure};

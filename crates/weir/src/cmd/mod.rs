@@ -8,6 +8,7 @@ pub mod completions;
 pub mod confirm;
 pub mod counters;
 pub mod explain;
+pub mod flows;
 pub mod log;
 pub mod man;
 pub mod replay;
@@ -30,6 +31,7 @@ pub fn run(command: Command, out: &mut Output) -> anyhow::Result<Exit> {
         Command::Confirm(args) => confirm::run(&args, out),
         Command::Status(args) => status::run(&args, out),
         Command::Counters(args) => counters::run(&args, out),
+        Command::Flows(args) => flows::run(&args, out),
         Command::Log(args) => log::run(&args, out),
         Command::Unload(args) => unload::run(&args, out),
         Command::Agent(args) => agent::run(&args),

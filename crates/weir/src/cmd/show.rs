@@ -1,7 +1,7 @@
 //! `weir show FILES...`: rules printed back in canonical form; without files, what is enforced.
 //!
-//! In: rule files, or the kept texts of the enforced policy. Out: the same rules in the language they
-//! were written in; reading that again gives the same rules. With --counters, each with the
+//! In: rule files, or the kept texts of the enforced policy. Out: the same rules in the language
+//! they were written in; reading that again gives the same rules. With --counters, each with the
 //! kernel's counters instead of the file's.
 
 use crate::exit::{Exit, failure};

@@ -7,9 +7,10 @@ use crate::agent;
 use crate::enforce;
 use crate::exit::Exit;
 use crate::kernel::{Kernel, plane_error};
-use crate::output::{Output, Paint, bytes, number, report};
+use crate::output::{Output, Paint, bytes, count, number, report};
 use crate::state::boot_time_ms;
 use serde::Serialize;
+use weir_engine::flow::Layout;
 
 /// Options of `weir status`.
 #[derive(Debug, clap::Args)]
@@ -34,6 +35,7 @@ struct Answer {
     agent: Option<i32>,
     answers_rejects: bool,
     map_bytes: u64,
+    flows_max: u32,
     packets: Vec<Reason>,
 }
 
@@ -88,6 +90,7 @@ fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
         agent: agent::running(&kernel.store).map(|agent| agent.pid),
         answers_rejects: false,
         map_bytes: 0,
+        flows_max: 0,
         packets: Vec::new(),
     };
     if kernel.generation().is_none() {
@@ -101,8 +104,9 @@ fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
     answer.hooks.sort_unstable();
     answer.answers_rejects = status.answering;
     let size = &status.capacity;
-    answer.map_bytes =
-        2 * (u64::from(size.image) + u64::from(size.history)) + u64::from(size.flows);
+    let flows = Layout::for_flows(size.flows).bytes() as u64;
+    answer.map_bytes = 2 * (u64::from(size.image) + u64::from(size.history)) + flows;
+    answer.flows_max = size.flows;
     if let Some(saved) = kernel.store.load(status.number)? {
         answer.files = saved
             .sources
@@ -143,7 +147,11 @@ fn text(answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
         out.line(format!("in reserve: policy {previous}"))?;
     }
     out.line(format!("hooks: {}", answer.hooks.join(" ")))?;
-    out.line(format!("memory of the maps: {}", bytes(answer.map_bytes)))?;
+    out.line(format!(
+        "memory of the maps: {}, room for {}",
+        bytes(answer.map_bytes),
+        count(u64::from(answer.flows_max), "flow", "flows")
+    ))?;
     out.line(match (answer.agent, answer.answers_rejects) {
         (Some(pid), true) => format!("agent: process {pid}, answers rejected packets"),
         (Some(pid), false) => format!("agent: process {pid}, does not answer rejected packets"),

@@ -12,6 +12,7 @@ mod parse;
 mod print;
 
 pub use error::SpecError;
+pub use names::protocol_of;
 pub use names::{hook_name, hook_of, state_name};
 pub use parse::parse;
 pub use print::{address, flag_names, packet as describe_packet, protocol};

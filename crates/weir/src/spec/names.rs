@@ -109,6 +109,11 @@ pub fn hook_of(word: &str) -> Option<Hook> {
     find(HOOKS, word)
 }
 
+/// The protocol with this name.
+pub fn protocol_of(word: &str) -> Option<u8> {
+    find(PROTOCOLS, word)
+}
+
 /// The name of a hook.
 pub fn hook_name(hook: Hook) -> &'static str {
     match hook {

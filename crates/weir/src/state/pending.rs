@@ -1,7 +1,8 @@
 //! The deadline of a policy that waits for `weir confirm`.
 //!
 //! In: the generation on trial, the one to return to, and until when. Out: the same, for `confirm`,
-//! `status` and the agent. Time is the boot clock, which counts through suspension and can't be set.
+//! `status` and the agent. Time is the boot clock, which counts through suspension and can't be
+//! set.
 
 use super::Store;
 use crate::exit::{Exit, OrExit};

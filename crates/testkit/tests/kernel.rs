@@ -1,0 +1,63 @@
+//! The programs in the kernel judge the same packets as the evaluator does: verdict, deciding rule,
+//! mark, connection state, and in the end every counter. Needs root; see `WEIR_REQUIRE_KERNEL`.
+//!
+//! `WEIR_KERNEL_POLICIES` and `WEIR_KERNEL_PACKETS` say how much is tried.
+
+use weir_engine::compile::{Options, compile};
+use weir_plane::load::Capacity;
+use weir_plane::testrun::TestRun;
+use weir_policy::model::Hook;
+use weir_testkit::equality::{Comparison, Tally};
+use weir_testkit::random::{Shape, policy};
+
+const ALL_HOOKS: [Hook; 5] = [
+    Hook::Prerouting,
+    Hook::Input,
+    Hook::Forward,
+    Hook::Output,
+    Hook::Postrouting,
+];
+
+fn setting(name: &str, default: usize) -> usize {
+    std::env::var(name)
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(default)
+}
+
+#[test]
+fn the_kernel_equals_the_evaluator() {
+    let Some(()) = weir_plane::kernel_or_skip("the_kernel_equals_the_evaluator") else {
+        return;
+    };
+    let policies = setting("WEIR_KERNEL_POLICIES", 300) as u64;
+    let packets = setting("WEIR_KERNEL_PACKETS", 3_400);
+    let capacity = Capacity::for_policy(4 << 20, 4096, 1 << 20, 4096).expect("it fits");
+    let kernel = TestRun::new(capacity).unwrap_or_else(|e| panic!("{e}"));
+    kernel.set_locals(&weir_policy::eval::Locals::default());
+    let mut all = Tally::default();
+    let mut refused = 0;
+    for seed in 0..policies {
+        let shape = Shape::default();
+        let policy = policy(seed, shape);
+        let compiled = compile(&policy, &Options::default()).expect("it compiles");
+        if !weir_plane::swap::is_supported(&compiled.image) {
+            refused += 1;
+            continue;
+        }
+        let comparison = Comparison {
+            policy: &policy,
+            packets,
+            seed,
+            hooks: &ALL_HOOKS,
+            options: Options::default(),
+            kernel: Some(&kernel),
+        };
+        match comparison.run() {
+            Ok(tally) => all.add(&tally),
+            Err(mismatch) => panic!("policy seed {seed}: {}", mismatch.0),
+        }
+    }
+    println!("{policies} policies, {refused} of them need what the programs lack: {all:?}");
+    assert!(all.verdicts.iter().all(|n| *n > 100), "{all:?}");
+}
