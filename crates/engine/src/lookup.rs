@@ -6,7 +6,7 @@
 use crate::image::Image;
 use crate::image::layout::{
     self, AddressMap, Chunk, DIM_DST, DIM_DST_PORT, DIM_FLAGS, DIM_IN, DIM_KIND, DIM_OUT,
-    DIM_PROTO, DIM_SRC, DIM_SRC_PORT, DIMS, Map, Root,
+    DIM_PROTO, DIM_SRC, DIM_SRC_PORT, DIMS, HashTable, Leaf, Map, Record4, Record6, Root, Split,
 };
 use weir_policy::model::{CtState, Fragment, Packet, Transport};
 
@@ -78,6 +78,19 @@ impl Key {
     }
 }
 
+/// The hash of masked key fields. The C twin leaves out the high halves for IPv4.
+pub fn table_hash(address: [u128; 2], ports: u32) -> u64 {
+    let half = |word: u64, factor: u64| word.wrapping_mul(factor);
+    let mut hash = half(address[0] as u64, 0x9e37_79b9_7f4a_7c15)
+        .wrapping_add(half(address[1] as u64, 0xbf58_476d_1ce4_e5b9))
+        .wrapping_add(half(u64::from(ports), 0x94d0_49bb_1331_11eb))
+        .wrapping_add(half((address[0] >> 64) as u64, 0xd6e8_feb8_6659_fd93))
+        .wrapping_add(half((address[1] >> 64) as u64, 0xa076_1d64_78bd_642f));
+    hash ^= hash >> 29;
+    hash = hash.wrapping_mul(0xe703_7ed1_a0b4_28db);
+    hash
+}
+
 /// No position: larger than any.
 const NONE: u32 = u32::MAX;
 
@@ -92,6 +105,8 @@ pub struct Lookup<'i, 'b> {
     vectors: Vectors,
     /// The next position that the vectors give, [`NONE`] at their end.
     head: u32,
+    /// Which services hold, for records of tables.
+    services: u64,
 }
 
 /// Where the walk over a chunk stands.
@@ -120,7 +135,17 @@ impl<'i, 'b> Lookup<'i, 'b> {
             chunks: root.chunks_at..root.chunks_at + root.chunks * size,
             vectors: Vectors::default(),
             head: 0,
+            services: 0,
         };
+        if root.splits > 0 {
+            let leaf: Leaf = image.read(lookup.leaf());
+            lookup.chunks = leaf.chunks_at..leaf.chunks_at + leaf.chunks * size;
+        }
+        if root.tables > 0 {
+            let chunk: Chunk = image.read(root.services_at);
+            lookup.enter(&chunk);
+            lookup.services = std::mem::take(&mut lookup.vectors).word;
+        }
         lookup.head = lookup.advance();
         lookup
     }
@@ -136,7 +161,83 @@ impl<'i, 'b> Lookup<'i, 'b> {
         while self.head < from {
             self.head = self.advance();
         }
-        self.head.min(self.root.entries - 1)
+        let size = size_of::<HashTable>() as u32;
+        let probe = |at: u32| self.probe(&self.image.read(self.root.tables_at + at * size), from);
+        let hashed = (0..self.root.tables).map(probe).min().unwrap_or(NONE);
+        self.head.min(hashed).min(self.root.entries - 1)
+    }
+
+    /// Offset of the leaf of the split tree that the packet belongs to.
+    fn leaf(&self) -> u32 {
+        let mut next = 0;
+        for _ in 0..self.root.splits {
+            if next >> 31 != 0 {
+                break;
+            }
+            let node: Split = self
+                .image
+                .read(self.root.splits_at + next * size_of::<Split>() as u32);
+            let value = match node.dim as usize {
+                DIM_SRC_PORT => u32::from(self.key.port[0]),
+                DIM_DST_PORT => u32::from(self.key.port[1]),
+                _ => u32::from(self.key.proto),
+            };
+            next = node.next[usize::from(value >= node.bound)];
+        }
+        self.root.leaves_at + (next & (u32::MAX >> 1)) * size_of::<Leaf>() as u32
+    }
+
+    /// The first position from `from` on in one table.
+    fn probe(&self, table: &HashTable, from: u32) -> u32 {
+        let masks = table.masks.map(u128::from);
+        let address = [
+            self.key.address[0] & (masks[0] << 64 | masks[1]),
+            self.key.address[1] & (masks[2] << 64 | masks[3]),
+        ];
+        let ports = u32::from(self.key.port[0]) << 16 | u32::from(self.key.port[1]);
+        let slot = table_hash(address, ports & table.ports) >> table.shift;
+        let group: u32 = self.image.read(table.slots_at + slot as u32 * 4);
+        for number in 0..group & 31 {
+            let at = table.groups_at + (group & !31) + number * table.record;
+            let position = match self.root.family {
+                4 => self.record4(&self.image.read(at)),
+                _ => self.record6(&self.image.read(at)),
+            };
+            if position != NONE && position >= from {
+                return position;
+            }
+        }
+        NONE
+    }
+
+    fn record4(&self, record: &Record4) -> u32 {
+        let address = |at: usize, range: [u32; 2]| {
+            (self.key.address[at] as u32).wrapping_sub(range[0]) <= range[1]
+        };
+        let holds = address(0, record.src)
+            && address(1, record.dst)
+            && self.ports_and_service(record.src_port, record.dst_port, record.service);
+        if holds { record.position } else { NONE }
+    }
+
+    fn record6(&self, record: &Record6) -> u32 {
+        let address = |at: usize, words: [u64; 2], shifts: [u8; 2]| {
+            let differs =
+                self.key.address[at] ^ (u128::from(words[0]) << 64 | u128::from(words[1]));
+            let shift = |half: u64, by: u8| half.checked_shr(u32::from(by)).unwrap_or(0);
+            shift((differs >> 64) as u64, shifts[0]) | shift(differs as u64, shifts[1]) == 0
+        };
+        let [a, b, c, d] = record.shifts;
+        let holds = address(0, record.src, [a, b])
+            && address(1, record.dst, [c, d])
+            && self.ports_and_service(record.src_port, record.dst_port, record.service);
+        if holds { record.position } else { NONE }
+    }
+
+    fn ports_and_service(&self, src: [u16; 2], dst: [u16; 2], service: u32) -> bool {
+        let port =
+            |at: usize, range: [u16; 2]| self.key.port[at].wrapping_sub(range[0]) <= range[1];
+        port(0, src) && port(1, dst) && self.services >> (service & 63) & 1 != 0
     }
 
     /// The next position of the vectors.

@@ -257,47 +257,233 @@ static __always_inline __u32 chunk_next(const __u8 *image, __u64 mask, __u32 chu
 	return WEIR_NONE;
 }
 
+static __always_inline __u64 table_hash(bool v6, const __u64 src[2], const __u64 dst[2], __u32 ports)
+{
+	__u64 hash = src[1] * 0x9e3779b97f4a7c15ULL + dst[1] * 0xbf58476d1ce4e5b9ULL +
+		     ports * 0x94d049bb133111ebULL;
+
+	if (v6)
+		hash += src[0] * 0xd6e8feb86659fd93ULL + dst[0] * 0xa0761d6478bd642fULL;
+	hash ^= hash >> 29;
+	return hash * 0xe7037ed1a0b428dbULL;
+}
+
+/* The sign bit is set when the value is not in the range. */
+static __always_inline __s64 outside(__u32 first, __u32 span, __u32 value)
+{
+	return (__s64)((__u64)span - (__u64)(__u32)(value - first));
+}
+
+static __always_inline __s64 outside16(const __u16 range[2], __u16 value)
+{
+	return (__s64)((__u64)range[1] - (__u64)(__u16)(value - range[0]));
+}
+
+/* The sign bit is set when the packet's service word has not the bit. */
+static __always_inline __s64 not_served(__u64 services, __u32 service)
+{
+	return (__s64)(services >> (service & 63) & 1) - 1;
+}
+
+static __always_inline __s64 record4_misses(const struct weir_record4 *r,
+					    const struct weir_packet *p, __u64 services)
+{
+	return outside(r->src[0], r->src[1], p->src[1]) | outside(r->dst[0], r->dst[1], p->dst[1]) |
+	       outside16(r->src_port, p->src_port) | outside16(r->dst_port, p->dst_port) |
+	       not_served(services, r->service);
+}
+
+/* A shift by 0 to 64 bits. */
+static __always_inline __u64 without(__u64 bits, __u8 shift)
+{
+	return bits >> (shift >> 1 & 63) >> ((shift - (shift >> 1)) & 63);
+}
+
+static __always_inline __s64 record6_misses(const struct weir_record6 *r,
+					    const struct weir_packet *p, __u64 services)
+{
+	__u64 differs = without(r->src[0] ^ p->src[0], r->shifts[0]) |
+			without(r->src[1] ^ p->src[1], r->shifts[1]) |
+			without(r->dst[0] ^ p->dst[0], r->shifts[2]) |
+			without(r->dst[1] ^ p->dst[1], r->shifts[3]);
+
+	/* Any bit of the difference to the sign bit. */
+	return (__s64)(differs | (0 - differs)) | outside16(r->src_port, p->src_port) |
+	       outside16(r->dst_port, p->dst_port) | not_served(services, r->service);
+}
+
+/* The first position from `from` on in one hashed table. Groups are sorted by position. */
+static __always_inline __u32 table_next(const __u8 *image, __u64 mask, __u32 table_at, bool v6,
+					const struct weir_packet *p, __u64 services, __u32 from)
+{
+	const struct weir_hash_table *t = IMAGE_AT(struct weir_hash_table, image, mask, table_at);
+	const __u64 src[2] = { v6 ? p->src[0] & t->masks[0] : 0, p->src[1] & t->masks[1] };
+	const __u64 dst[2] = { v6 ? p->dst[0] & t->masks[2] : 0, p->dst[1] & t->masks[3] };
+	__u32 ports = ((__u32)p->src_port << 16 | p->dst_port) & t->ports, slot, at;
+
+	slot = table_hash(v6, src, dst, ports) >> (t->shift & 63);
+	slot = IMAGE_U32(image, mask, t->slots_at + slot * 4);
+	at = t->groups_at + (slot & ~31U);
+	slot &= 31;
+	for (int i = 0; i < WEIR_GROUP_MAX; i++) {
+		__s64 misses;
+		__u32 position;
+
+		if (i >= slot)
+			break;
+		if (v6) {
+			const struct weir_record6 *r =
+				IMAGE_AT(struct weir_record6, image, mask, at);
+
+			misses = record6_misses(r, p, services);
+			position = r->position;
+			at += sizeof(*r);
+		} else {
+			const struct weir_record4 *r =
+				IMAGE_AT(struct weir_record4, image, mask, at);
+
+			misses = record4_misses(r, p, services);
+			position = r->position;
+			at += sizeof(*r);
+		}
+		OPAQUE(misses);
+		if (misses >= 0 && position >= from)
+			return position;
+	}
+	return WEIR_NONE;
+}
+
+/* Which services hold: the bit vector of one word in front of the tables. */
+static __always_inline __u64 root_services(const __u8 *image, __u64 mask, __u32 chunk_at,
+					   const struct weir_packet *p)
+{
+	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, chunk_at);
+	__u32 used = chunk_used(c), stride = c->stride;
+	__u64 word = *(const volatile __u64 *)&c->ones;
+
+#define AND_ROW(dim, value)                                                                        \
+	if (used & (1 << (dim))) {                                                                 \
+		const struct weir_map *m = &c->small[(dim) - WEIR_DIM_PROTO];                      \
+		word &= IMAGE_U64(image, mask, m->rows_at + stride *                               \
+				  IMAGE_U16(image, mask, m->table_at + (value) * 2));              \
+	}
+	AND_ROW(WEIR_DIM_PROTO, p->proto)
+	AND_ROW(WEIR_DIM_KIND, kind_of(p))
+	AND_ROW(WEIR_DIM_FLAGS, p->tcp_flags)
+	AND_ROW(WEIR_DIM_IN, p->in_class)
+	AND_ROW(WEIR_DIM_OUT, p->out_class)
+#undef AND_ROW
+	return word;
+}
+
+/* The first position from `from` on in all hashed tables of a root. */
+static __always_inline __u32 tables_next(const __u8 *image, __u64 mask,
+					 const struct weir_root *root, bool v6,
+					 const struct weir_packet *p, __u32 from)
+{
+	__u64 services = root_services(image, mask, root->services_at, p);
+	__u32 tables = root->tables, table_at = root->tables_at, best = WEIR_NONE;
+
+	for (int i = 0; i < WEIR_TABLES_MAX; i++) {
+		__u32 position;
+
+		if (i >= tables)
+			break;
+		position = table_next(image, mask, table_at, v6, p, services, from);
+		best = position < best ? position : best;
+		table_at += sizeof(struct weir_hash_table);
+	}
+	return best;
+}
+
 /* Where a lookup stands. Chunks follow each other in evaluation order, so the cursor moves on. */
 struct weir_cursor {
 	__u32 root_at;
 	__u32 chunk_at;
 	__u32 chunk_end;
 	__u32 position;		/* looked for from here; found: where */
+	__u32 hashed;		/* the tables' next position, when not below that one */
+	__u32 stale;		/* whether the tables have to be asked first: lookup_probe */
 };
 
 static __always_inline void lookup_begin(const __u8 *image, __u64 mask, __u32 root_at,
-					 struct weir_cursor *cursor)
+					 const struct weir_packet *p, struct weir_cursor *cursor)
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
+	__u32 chunks_at = root->chunks_at, chunks = root->chunks, splits = root->splits, next = 0;
 
+	if (splits) {
+		const struct weir_leaf *leaf;
+
+		for (int i = 0; i < WEIR_SPLITS_MAX; i++) {
+			const struct weir_split *node;
+			__u32 value;
+
+			if (next & WEIR_LEAF)
+				break;
+			node = IMAGE_AT(struct weir_split, image, mask,
+					root->splits_at + next * sizeof(*node));
+			value = node->dim == WEIR_DIM_SRC_PORT ? p->src_port :
+				node->dim == WEIR_DIM_DST_PORT ? p->dst_port : p->proto;
+			next = value < node->bound ? node->next[0] : node->next[1];
+		}
+		leaf = IMAGE_AT(struct weir_leaf, image, mask,
+				root->leaves_at + (next & ~WEIR_LEAF) * sizeof(*leaf));
+		chunks_at = leaf->chunks_at;
+		chunks = leaf->chunks;
+	}
 	cursor->root_at = root_at;
-	cursor->chunk_at = root->chunks_at;
-	cursor->chunk_end = root->chunks_at + root->chunks * sizeof(struct weir_chunk);
+	cursor->chunk_at = chunks_at;
+	cursor->chunk_end = chunks_at + chunks * sizeof(struct weir_chunk);
 	cursor->position = 0;
+	cursor->hashed = WEIR_NONE;
+	cursor->stale = root->tables != 0;
+}
+
+/* Look on from a later position. */
+static __always_inline void cursor_move(struct weir_cursor *cursor, __u32 to)
+{
+	cursor->position = to;
+	cursor->stale = cursor->hashed < to;
+}
+
+/* Ask the hashed tables for the first position from the cursor's on. */
+static __always_inline void lookup_probe(const __u8 *image, __u64 mask, const struct weir_packet *p,
+					 struct weir_cursor *cursor)
+{
+	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, cursor->root_at);
+
+	cursor->hashed =
+		tables_next(image, mask, root, root->family == 6, p, cursor->position);
+	cursor->stale = false;
 }
 
 /*
  * Look for the next entry that holds, in one chunk. Returns true when cursor->position is it; the
- * last entry of a root, the chain policy, holds for every packet. False: call again. At most
- * WEIR_CHUNKS_MAX calls come to nothing in one walk.
+ * last entry of a root, the chain policy, holds for every packet. False: call again, after
+ * lookup_probe when cursor->stale (the two are apart because the verifier multiplies what follows
+ * each other). At most two calls for each chunk and each entry come to nothing.
  */
 static __always_inline bool lookup_step(const __u8 *image, __u64 mask, const struct weir_packet *p,
 					struct weir_cursor *cursor)
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, cursor->root_at);
-	__u32 last = root->entries - 1, position;
+	__u32 last = root->entries - 1, from = cursor->position, hashed = cursor->hashed;
+	__u32 position = WEIR_NONE;
 
-	if (cursor->chunk_at >= cursor->chunk_end) {
-		cursor->position = last;
-		return true;
-	}
-	position = chunk_next(image, mask, cursor->chunk_at, root->family == 6, p,
-			      cursor->position);
-	if (position == WEIR_NONE) {
-		cursor->chunk_at += sizeof(struct weir_chunk);
+	if (hashed < from) {
+		cursor->stale = true;
 		return false;
 	}
-	cursor->position = position;
+	if (cursor->chunk_at < cursor->chunk_end) {
+		position = chunk_next(image, mask, cursor->chunk_at, root->family == 6, p, from);
+		if (position == WEIR_NONE) {
+			cursor->chunk_at += sizeof(struct weir_chunk);
+			return false;
+		}
+	}
+	position = hashed < position ? hashed : position;
+	cursor->position = position < last ? position : last;
 	return true;
 }
 

@@ -39,6 +39,17 @@ __noinline int lookup_once(struct lookup *l)
 	return lookup_step(image, image_mask, &l->packet, &l->cursor);
 }
 
+__noinline int probe_once(struct lookup *l)
+{
+	__u32 zero = 0;
+	const __u8 *image = bpf_map_lookup_elem(&images, &zero);
+
+	if (!l || !image)
+		return 1;
+	lookup_probe(image, image_mask, &l->packet, &l->cursor);
+	return 0;
+}
+
 SEC("xdp")
 int classify_next(struct xdp_md *ctx)
 {
@@ -53,11 +64,14 @@ int classify_next(struct xdp_md *ctx)
 	if (!image)
 		return XDP_ABORTED;
 	l.packet = request->packet;
-	lookup_begin(image, image_mask, request->root_at, &l.cursor);
+	lookup_begin(image, image_mask, request->root_at, &l.packet, &l.cursor);
 	l.cursor.position = request->from;
-	for (int i = 0; i <= WEIR_CHUNKS_MAX; i++)
+	for (int i = 0; i <= WEIR_CHUNKS_MAX; i++) {
+		if (l.cursor.stale)
+			probe_once(&l);
 		if (lookup_once(&l))
 			break;
+	}
 	request->position = l.cursor.position;
 	return XDP_PASS;
 }

@@ -9,12 +9,12 @@
 
 #include "abi.h"
 
-#define WEIR_STEPS_MAX 4096
+#define WEIR_STEPS_MAX 1024
 #define WEIR_CHUNK_WORDS_MAX 16
-#define WEIR_CHUNKS_MAX 64
-#define WEIR_SEARCH_STEPS_MAX 24
+#define WEIR_CHUNKS_MAX 128
+#define WEIR_SEARCH_STEPS_MAX 20
 #define WEIR_TABLES_MAX 6
-#define WEIR_GROUP_MAX 16
+#define WEIR_GROUP_MAX 8
 #define WEIR_SPLITS_MAX 8
 #define WEIR_TESTS_MAX 8
 #define WEIR_OPS_MAX 8
@@ -76,7 +76,52 @@ struct weir_root {
 	__u32 splits;
 	__u32 splits_at;
 	__u32 split_nodes;
-	__u32 padding[5];
+	__u32 leaves_at;
+	__u32 leaves;
+	__u32 padding[3];
+};
+
+struct weir_split {
+	__u32 dim;
+	__u32 bound;
+	__u32 next[2];		/* below the bound, from it on; highest bit: a leaf */
+};
+#define WEIR_LEAF (1u << 31)
+
+struct weir_leaf {
+	__u32 chunks_at;
+	__u32 chunks;
+};
+
+struct weir_hash_table {		/* layout::HashTable */
+	__u64 masks[4];
+	__u32 ports;
+	__u32 shift;
+	__u32 slots_at;
+	__u32 record;
+	__u32 groups_at;
+	__u32 records;
+	__u32 padding[2];
+};
+
+struct weir_record4 {
+	__u32 src[2];		/* first, last less first */
+	__u32 dst[2];
+	__u16 src_port[2];
+	__u16 dst_port[2];
+	__u32 position;
+	__u32 service;
+};
+
+struct weir_record6 {
+	__u64 src[2];
+	__u64 dst[2];
+	__u16 src_port[2];
+	__u16 dst_port[2];
+	__u32 position;
+	__u32 service;
+	__u8 shifts[4];
+	__u32 padding[3];
 };
 
 struct weir_map {

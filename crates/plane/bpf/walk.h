@@ -39,7 +39,7 @@ static __always_inline int entry_matched(struct walk *w, const struct weir_entry
 	if (e->rules == 1)
 		weir_count(w->slot, e->rule, w->packet.length);
 	if (!e->verdict) {
-		w->cursor.position = e->next_match;
+		cursor_move(&w->cursor, e->next_match);
 		return WEIR_STEP_ON;
 	}
 	w->deciding = e->rule;
@@ -52,6 +52,19 @@ static __always_inline int hot_drop(struct walk *w)
 	w->deciding = ~0;
 	weir_reason(WEIR_REASON_SHORT);
 	return WEIR_VERDICT_DROP;
+}
+
+/* Ask the hashed tables, which only large roots have. */
+__noinline int weir_probe(struct walk *w)
+{
+	const __u8 *image;
+
+	if (!w)
+		return 0;
+	image = weir_image(w->slot & 1);
+	if (image)
+		lookup_probe(image, image_mask(), &w->packet, &w->cursor);
+	return 0;
 }
 
 /* Find the next entry that holds; do what it says, if that is simple. */
@@ -182,7 +195,7 @@ __noinline int weir_meet(struct walk *w)
 		} else {
 			answer = test_any(w, t, tests_at);
 			if (answer == WEIR_ABSENT || answer == t->negate) {
-				w->cursor.position = e->next_fail;
+				cursor_move(&w->cursor, e->next_fail);
 				return WEIR_STEP_ON;
 			}
 		}
@@ -214,8 +227,11 @@ __noinline int weir_meet(struct walk *w)
 
 static __always_inline int walk_step(struct walk *w)
 {
-	int step = weir_advance(w);
+	int step;
 
+	if (w->cursor.stale)
+		weir_probe(w);
+	step = weir_advance(w);
 	return step == WEIR_STEP_MEET ? weir_meet(w) : step;
 }
 
@@ -252,7 +268,7 @@ __noinline int weir_walk_on(struct walk *w)
 /* Walk one root; enum weir_verdict. Reject kinds are in w->reject. */
 static __always_inline int weir_walk(const __u8 *image, __u32 root_at, struct walk *w)
 {
-	lookup_begin(image, image_mask(), root_at, &w->cursor);
+	lookup_begin(image, image_mask(), root_at, &w->packet, &w->cursor);
 	for (int i = 0; i < WEIR_STEPS_INLINE; i++) {
 		int step = walk_step(w);
 

@@ -93,7 +93,7 @@ fn without_reduction_the_same() {
 fn policies_of_many_words_equal_the_evaluator() {
     for seed in 1000..1030 {
         let shape = Shape {
-            rules_max: 150,
+            rules_max: 80,
             chains_max: 2,
             histories: true,
             ..Shape::default()

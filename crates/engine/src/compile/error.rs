@@ -54,6 +54,14 @@ pub enum Error {
         /// Some of the rules.
         rules: Vec<RuleId>,
     },
+    /// Too many address ranges too close together.
+    #[error("{given} address ranges are too close together; the limit is {limit}")]
+    Addresses {
+        /// How many.
+        given: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// A rule has too many tests or operations.
     #[error("a rule has more than {limit} tests or operations")]
     Rule {
@@ -98,7 +106,7 @@ impl Error {
             | Error::Depth { rule, .. }
             | Error::Unsupported { rule, .. } => std::slice::from_ref(rule),
             Error::Steps { rules, .. } | Error::Wide { rules, .. } => rules,
-            Error::Budget { .. } | Error::Interfaces { .. } => &[],
+            Error::Budget { .. } | Error::Interfaces { .. } | Error::Addresses { .. } => &[],
         }
     }
 }

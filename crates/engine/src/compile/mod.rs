@@ -13,8 +13,10 @@ mod reduce;
 mod residual;
 mod service;
 mod span;
+mod splits;
 mod statics;
 mod steps;
+mod tables;
 mod term;
 mod vectors;
 

@@ -135,6 +135,39 @@ struct Shadows {
     log: Vec<(u32, Term)>,
     /// Which fields the terms leave open, as bits: a count for each shape.
     shapes: [u32; 32],
+    /// The largest of them, with position and size.
+    large: Vec<(u32, Term, f64)>,
+}
+
+/// Large terms that every later one is compared with.
+const LARGE_MAX: usize = 96;
+
+/// The share of all packets in a term (logarithm), services aside.
+fn size(term: &Term) -> f64 {
+    let ports = |span: &Span<u16>| match span {
+        Span::Any => 0.0,
+        Span::One(first, last) => ((f64::from(last - first) + 1.0) / 65_536.0).log2(),
+        Span::Many(_) => -16.0,
+    };
+    // IPv4 and IPv6 are never in one root, so that widths need not be comparable.
+    let address = |span: &Span<u128>| match span {
+        Span::Any => 0.0,
+        Span::One(first, last) if last >> 32 == 0 => ((last - first + 1) as f64).log2() - 32.0,
+        Span::One(first, last) => ((last - first) as f64 + 1.0).log2() - 128.0,
+        Span::Many(_) => -32.0,
+    };
+    ports(&term.port[0])
+        + ports(&term.port[1])
+        + address(&term.address[0])
+        + address(&term.address[1])
+}
+
+fn covers(wide: &Term, term: &Term) -> bool {
+    (wide.service == 0 || wide.service == term.service)
+        && wide.port[0].covers(&term.port[0], u16::MAX)
+        && wide.port[1].covers(&term.port[1], u16::MAX)
+        && wide.address[0].covers(&term.address[0], u128::MAX)
+        && wide.address[1].covers(&term.address[1], u128::MAX)
 }
 
 /// Fields that a term leaves open: bit 0 and 1 addresses, 2 and 3 ports, 4 service.
@@ -153,6 +186,13 @@ impl Shadows {
             self.terms.insert(term.clone(), at);
             self.log.push((at, term.clone()));
             self.shapes[shape(term)] += 1;
+            let size = size(term);
+            let full = self.large.len() == LARGE_MAX;
+            if !full || self.large.last().is_some_and(|least| least.2 < size) {
+                let place = self.large.partition_point(|other| other.2 >= size);
+                self.large.insert(place, (at, term.clone(), size));
+                self.large.truncate(LARGE_MAX);
+            }
         }
     }
 
@@ -162,11 +202,15 @@ impl Shadows {
             self.shapes[shape(&term)] -= 1;
             self.terms.remove(&term);
         }
+        self.large.retain(|large| large.0 <= at);
     }
 
     /// Whether a term is the same as one of these, or as one of these with some fields open.
     fn cover(&self, term: &Term) -> bool {
         let own = shape(term);
+        if self.large.iter().any(|(_, wide, _)| covers(wide, term)) {
+            return true;
+        }
         (0..32).any(|open| {
             if self.shapes[open] == 0 || open & own != own {
                 return false;

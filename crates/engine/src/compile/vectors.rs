@@ -5,6 +5,7 @@
 //! begin with a summary word that has a bit for each word that is not zero. The idea is that of
 //! Lakshman and Stiliadis (SIGCOMM 1998) with the aggregation of Baboescu and Varghese (2001).
 
+use super::Error;
 use super::interfaces::Interfaces;
 use super::service::{Bits, Service, Services};
 use super::span::{Field, Span};
@@ -128,7 +129,7 @@ pub struct Builder<'a> {
 
 impl Builder<'_> {
     /// Builds a chunk over terms in evaluation order. Sections go to `writer`.
-    pub fn chunk(&self, terms: &[(&Term, u32)], writer: &mut Writer) -> Chunk {
+    pub fn chunk(&self, terms: &[(&Term, u32)], writer: &mut Writer) -> Result<Chunk, Error> {
         assert!(
             !terms.is_empty() && terms.len() <= CHUNK_TERMS_MAX,
             "the caller cuts chunks"
@@ -150,11 +151,11 @@ impl Builder<'_> {
             }
             if terms.iter().any(|t| t.0.address[side] != Span::Any) {
                 chunk.used |= 1 << (DIM_SRC + side);
-                chunk.addresses[side] = self.addresses(terms, side, words, writer);
+                chunk.addresses[side] = self.addresses(terms, side, words, writer)?;
             }
         }
         self.small(terms, words, &mut chunk, writer);
-        chunk
+        Ok(chunk)
     }
 
     fn addresses(
@@ -163,11 +164,11 @@ impl Builder<'_> {
         side: usize,
         words: usize,
         writer: &mut Writer,
-    ) -> AddressMap {
+    ) -> Result<AddressMap, Error> {
         let mut rows = Rows::new(words);
         let top = address_last(self.family);
         let bounds = sweep(terms.iter().map(|t| &t.0.address[side]), top, &mut rows);
-        let mut map = address_index(&bounds, top, writer);
+        let mut map = address_index(&bounds, writer)?;
         match self.family {
             Family::V4 => {
                 let pairs: Vec<[u32; 2]> = bounds.iter().map(|b| [b.0 as u32, b.1]).collect();
@@ -184,7 +185,7 @@ impl Builder<'_> {
             }
         }
         (map.rows_at, map.rows) = (writer.section(&rows.bytes), rows.count);
-        map
+        Ok(map)
     }
 
     /// The maps of the small fields that terms distinguish.
@@ -195,10 +196,10 @@ impl Builder<'_> {
         ids.dedup();
         let bytes: [fn(&Service) -> Bits; 3] = [|s| s.proto, |s| s.kind, |s| s.flags];
         for (at, field) in bytes.into_iter().enumerate() {
-            if ids
-                .iter()
-                .all(|id| field(self.services.get(*id)) == Bits::ALL)
-            {
+            // A chunk has at least one map, so that its rows say how many terms there are.
+            let needed = at == 0 && chunk.used == 0;
+            let open = |id: &u32| field(self.services.get(*id)) == Bits::ALL;
+            if !needed && ids.iter().all(open) {
                 continue;
             }
             chunk.used |= 1 << (DIM_PROTO + at);
@@ -223,7 +224,7 @@ impl Builder<'_> {
 }
 
 /// The index over equal cells in front of the search, and how many steps the search then takes.
-fn address_index(bounds: &[(u128, u32)], top: u128, writer: &mut Writer) -> AddressMap {
+fn address_index(bounds: &[(u128, u32)], writer: &mut Writer) -> Result<AddressMap, Error> {
     let base = bounds.get(1).map_or(0, |b| b.0);
     let end = bounds.last().map_or(0, |b| b.0);
     // About as many cells as intervals; the last one reaches to the end of the field.
@@ -241,14 +242,16 @@ fn address_index(bounds: &[(u128, u32)], top: u128, writer: &mut Writer) -> Addr
         index.push(bounds.partition_point(|b| b.0 <= first).saturating_sub(1) as u32);
     }
     index.push(bounds.len() as u32 - 1);
-    let _ = top;
     let longest = index.windows(2).map(|w| w[1] - w[0] + 1).max().unwrap_or(1);
     let steps = u32::BITS - (longest - 1).leading_zeros();
-    assert!(
-        steps <= SEARCH_STEPS_MAX,
-        "2^24 intervals do not fit an image"
-    );
-    AddressMap {
+    if steps > SEARCH_STEPS_MAX {
+        let limit = 1 << SEARCH_STEPS_MAX;
+        return Err(Error::Addresses {
+            given: longest as usize,
+            limit,
+        });
+    }
+    Ok(AddressMap {
         base: [(base >> 64) as u64, base as u64],
         shift,
         cell_last: cell_last as u32,
@@ -256,7 +259,7 @@ fn address_index(bounds: &[(u128, u32)], top: u128, writer: &mut Writer) -> Addr
         bounds: bounds.len() as u32,
         steps,
         ..AddressMap::default()
-    }
+    })
 }
 
 fn ports(terms: &[(&Term, u32)], side: usize, words: usize, writer: &mut Writer) -> Map {

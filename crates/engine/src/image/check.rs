@@ -1,4 +1,10 @@
 //! Checking an image once, so that walkers need no checks.
+//!
+//! Every offset that a walker follows is inside the image with all that it reads there, every class
+//! has its row, every edge of the trail goes forward, every count is within the maximum that the
+//! kernel's programs are verified for. The checksum only tells damage; all of this is checked anyway.
+
+mod walk;
 
 use super::layout::{ALIGN, Header, MAGIC, VERSION};
 use zerocopy::FromBytes;
@@ -47,7 +53,9 @@ impl<'b> Image<'b> {
         if header.checksum != super::checksum(bytes) {
             return Err(Error::Checksum);
         }
-        Ok(Image { bytes, header })
+        let image = Image { bytes, header };
+        walk::everything(&image)?;
+        Ok(image)
     }
 
     /// The header.

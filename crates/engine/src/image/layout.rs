@@ -15,8 +15,9 @@ pub const CHECKSUM_AT: usize = 16;
 pub const ALIGN: usize = 64;
 /// Largest image: the verifier allows variable offsets below 2^29.
 pub const LENGTH_MAX: usize = 1 << 28;
-/// Steps of one walk over one root.
-pub const STEPS_MAX: u32 = 4096;
+/// Entries that one packet may meet in one root. The kernel's verifier follows the loop over them,
+/// and allows 8,192 branches on the way.
+pub const STEPS_MAX: u32 = 1024;
 /// Terms of one bit-vector chunk: a summary word over at most 16 words of 64 bits. More would make
 /// the kernel's verifier follow more paths than it allows.
 pub const CHUNK_TERMS_MAX: usize = 1024;
@@ -27,15 +28,15 @@ pub const OPS_MAX: usize = 8;
 /// Rules that count with one entry.
 pub const RULES_MAX: usize = 64;
 /// Bit-vector chunks that one packet can meet in one root.
-pub const CHUNKS_MAX: usize = 64;
+pub const CHUNKS_MAX: usize = 128;
 /// Steps of the search in an address map.
-pub const SEARCH_STEPS_MAX: u32 = 24;
+pub const SEARCH_STEPS_MAX: u32 = 20;
 /// Roots: family (4, 6), hook, table (raw, mangle, filter).
 pub const ROOTS: usize = 30;
 /// Hashed tables of one root.
 pub const TABLES_MAX: usize = 6;
 /// Records of one group of a hashed table.
-pub const GROUP_MAX: usize = 16;
+pub const GROUP_MAX: usize = 8;
 /// Distinct service sets that hashed tables of one root can name: bits of one word.
 pub const SERVICES_MAX: usize = 64;
 /// Depth of the split tree in front of the bit vectors.
@@ -162,8 +163,12 @@ pub struct Root {
     pub splits_at: u32,
     /// How many.
     pub split_nodes: u32,
+    /// [`Leaf`] each, for split trees.
+    pub leaves_at: u32,
+    /// How many.
+    pub leaves: u32,
     /// Zero.
-    pub padding: [u32; 5],
+    pub padding: [u32; 3],
 }
 
 /// A node of the split tree: packets whose value is below the bound go left.
@@ -178,6 +183,16 @@ pub struct Split {
     pub next: [u32; 2],
 }
 
+/// Chunks of a leaf of the split tree.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Leaf {
+    /// [`Chunk`] each.
+    pub chunks_at: u32,
+    /// How many.
+    pub chunks: u32,
+}
+
 /// A hashed table: slots of groups of records.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -188,7 +203,7 @@ pub struct HashTable {
     pub ports: u32,
     /// 64 less the number of bits of a slot number.
     pub shift: u32,
-    /// Slots: `offset of the group / 32 << 5 | records`, 0 when empty.
+    /// Slots: u32 `offset of the group from groups_at, a multiple of 32 | records`, 0 when empty.
     pub slots_at: u32,
     /// Bytes of a record: 32 for IPv4, 64 for IPv6.
     pub record: u32,
@@ -234,8 +249,8 @@ pub struct Record6 {
     pub position: u32,
     /// Bit in the packet's service word.
     pub service: u32,
-    /// Mask bits of source high, low, destination high, low.
-    pub bits: [u8; 4],
+    /// Low bits that do not count of source high, low, destination high, low: 0 to 64.
+    pub shifts: [u8; 4],
     /// Zero.
     pub padding: [u32; 3],
 }

@@ -38,7 +38,8 @@ pub fn parse(text: &str, source: SourceId, family: Family) -> (File, Vec<Diagnos
     let mut parser = Parser::new(source, family);
     if text.len() > span::TEXT_BYTES_MAX {
         let place = Span::new(source, 0, 0);
-        let found = Diagnostic::error("too-long", place, "the text is longer than 4 GiB");
+        let found = Diagnostic::error("too-long", place, "the text is longer than 4 GiB")
+            .help("split the file");
         return (parser.finish(), vec![found]);
     }
     let (body, skipped) = match text.strip_prefix('\u{feff}') {

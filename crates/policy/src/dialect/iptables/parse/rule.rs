@@ -147,7 +147,9 @@ impl Parser {
                 2 => {
                     found.help("options of one letter here are -s -d -p -i -o -f -m -j -g -c -4 -6")
                 }
-                _ => found.did_you_mean(text, names),
+                _ => found
+                    .help("a long option starts with two hyphens")
+                    .did_you_mean(text, names),
             }
         } else {
             let message = format!("unexpected word `{text}`");

@@ -170,7 +170,7 @@ fn single(kind: Kind, text: &str, context: &Context) -> Result<Value, Fault> {
         Kind::Protocol => protocol(text),
         Kind::Class => class(text),
         Kind::Ids => ids(text),
-        _ => Err(Fault::new(format!("`{text}` cannot be read here"))),
+        _ => Err(Fault::new(format!("`{text}` cannot be read here")).help("take it out")),
     }
 }
 
@@ -291,10 +291,11 @@ fn icmp_type(text: &str, ipv6: bool) -> Result<Value, Fault> {
             Some((first, last)) => (bounded(first, 0, 255)?, bounded(last, 0, 255)?),
         };
         if codes.0 > codes.1 {
-            return Err(Fault::new(format!("the code range `{text}` is reversed")));
+            return Err(Fault::new(format!("the code range `{text}` is reversed"))
+                .help("write the lower code first"));
         }
         if kind == 255 && !ipv6 {
-            // The kernel keeps "any" as type 255, whatever the code.
+            // The kernel keeps "any" as type 255, and looks at no code then.
             return Ok(Value::Icmp(None, (0, 255)));
         }
         return Ok(Value::Icmp(

@@ -1,0 +1,102 @@
+//! An image from a stranger: whatever bytes it has, it is refused or walked without harm.
+//!
+//! Random images are damaged at random places, mostly in structures, and given a right checksum, so
+//! that every other check has to stand on its own. What `from_bytes` lets through is then walked.
+
+use fastrand::Rng;
+use weir_engine::compile::{Options, compile};
+use weir_engine::image::layout::CHECKSUM_AT;
+use weir_engine::image::{Image, checksum};
+use weir_engine::run::{Reference, Runner};
+use weir_policy::eval::Passage;
+use weir_policy::model::{Family, Hook};
+use weir_testkit::random::{PacketSource, Shape, policy};
+
+const HOOKS: [Hook; 3] = [Hook::Prerouting, Hook::Input, Hook::Output];
+
+fn damage(image: &mut [u8], rng: &mut Rng) {
+    for _ in 0..rng.usize(1..4) {
+        // Header and the root records at the end of each root's sections matter most.
+        let at = match rng.u8(..4) {
+            0 => rng.usize(24..320.min(image.len())),
+            _ => rng.usize(24..image.len()),
+        };
+        match rng.u8(..4) {
+            0 => image[at] ^= 1 << rng.u8(..8),
+            1 => image[at] = rng.u8(..),
+            2 => {
+                let at = at & !3;
+                let word = *rng
+                    .choice(&[0, 1, u32::MAX, u32::MAX / 2, 64])
+                    .expect("some");
+                image[at..at + 4].copy_from_slice(&u32::to_le_bytes(word));
+            }
+            _ => {
+                let (from, to) = (at & !3, rng.usize(24..image.len()) & !3);
+                let word: [u8; 4] = image[from..from + 4].try_into().expect("four bytes");
+                image[to..to + 4].copy_from_slice(&word);
+            }
+        }
+    }
+    let sum = checksum(image);
+    image[CHECKSUM_AT..CHECKSUM_AT + 8].copy_from_slice(&sum.to_le_bytes());
+}
+
+#[test]
+fn damaged_images_are_refused_or_harmless() {
+    let (mut refused, mut walked) = (0, 0);
+    for seed in 0..30 {
+        let rules_max = if seed % 3 == 0 { 70 } else { 12 };
+        let shape = Shape {
+            rules_max,
+            chains_max: 2,
+            ..Shape::default()
+        };
+        let policy = policy(seed, shape);
+        let Ok(compiled) = compile(&policy, &Options::default()) else {
+            continue;
+        };
+        let mut rng = Rng::with_seed(seed);
+        for _ in 0..60 {
+            let mut image = compiled.image.clone();
+            damage(&mut image, &mut rng);
+            let Ok(mut runner) = Runner::new(&image, 0) else {
+                refused += 1;
+                continue;
+            };
+            walked += 1;
+            let mut live = Reference::new(&policy);
+            let mut source = PacketSource::new(&policy, seed);
+            for number in 0..6 {
+                let family = if number % 2 == 0 {
+                    Family::V4
+                } else {
+                    Family::V6
+                };
+                let packet = source.packet(family, HOOKS[number % 3]);
+                live.begin();
+                let mut passage = Passage::of(&packet);
+                let outcome = runner.judge(&packet, &mut passage, &mut live, 1000);
+                assert!(outcome.steps <= 3 << 22, "the walk ends");
+            }
+        }
+    }
+    assert!(
+        refused > 100 && walked > 100,
+        "{refused} refused, {walked} walked"
+    );
+}
+
+#[test]
+fn every_truncation_is_refused() {
+    let policy = policy(3, Shape::default());
+    let image = compile(&policy, &Options::default())
+        .expect("compiles")
+        .image;
+    for length in 0..image.len().min(2000) {
+        assert!(
+            Image::from_bytes(&image[..length]).is_err(),
+            "{length} bytes"
+        );
+    }
+}
