@@ -283,9 +283,10 @@ __noinline int test_packet(struct walk *w, __u32 test_at)
  */
 static __always_inline int test_any(struct walk *w, const struct weir_residual *t, __u32 test_at)
 {
-	switch (t->kind) {
-	case WEIR_TEST_HISTORY:
+	/* What no policy uses yet costs no time of the verifier: load.rs loads anew when one does. */
+	if (weir_settings.features & WEIR_FEATURE_HISTORY && t->kind == WEIR_TEST_HISTORY)
 		return history_test(w->slot, t->at, &w->packet, &w->flow, w->now_ms);
+	switch (t->kind) {
 	case WEIR_TEST_CONNMARK:
 	case WEIR_TEST_MAC:
 	case WEIR_TEST_OWNER:
