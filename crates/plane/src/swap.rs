@@ -7,6 +7,7 @@
 use std::mem::offset_of;
 
 use weir_engine::compile::Compiled;
+use weir_engine::history;
 use weir_engine::image::layout;
 use weir_policy::model;
 
@@ -34,14 +35,18 @@ impl<'a> Policy<'a> {
         Policy {
             image: &compiled.image,
             rules: policy.rule_count,
-            history: 0,
+            // The compiler has refused what can't be laid out.
+            history: history::layout(policy, 0).map_or(0, |memory| memory.bytes),
             hooks: crate::needs::of(policy),
         }
     }
 }
 
 /// Features of images that these programs have.
-const FEATURES: u32 = layout::FEATURE_CHANGES | layout::FEATURE_LIFETIMES;
+const FEATURES: u32 = layout::FEATURE_CHANGES
+    | layout::FEATURE_LIFETIMES
+    | layout::FEATURE_FLOW_FIELDS
+    | layout::FEATURE_HISTORY;
 
 /// Features that an image asks for; 0 for one that is no image, which the programs do not walk.
 pub fn features(image: &[u8]) -> u32 {

@@ -36,6 +36,9 @@ pub enum Error {
         /// Some of the rules.
         rules: Vec<RuleId>,
     },
+    /// A limit, list or count is larger than its memory can be.
+    #[error(transparent)]
+    History(#[from] crate::history::LayoutError),
     /// The image would be larger than allowed.
     #[error("the image needs {given} bytes; the budget is {limit}")]
     Budget {
@@ -106,7 +109,10 @@ impl Error {
             | Error::Depth { rule, .. }
             | Error::Unsupported { rule, .. } => std::slice::from_ref(rule),
             Error::Steps { rules, .. } | Error::Wide { rules, .. } => rules,
-            Error::Budget { .. } | Error::Interfaces { .. } | Error::Addresses { .. } => &[],
+            Error::Budget { .. }
+            | Error::Interfaces { .. }
+            | Error::Addresses { .. }
+            | Error::History(_) => &[],
         }
     }
 }

@@ -116,6 +116,7 @@ const SET_TERMS_MAX: usize = 1 << 16;
 /// Compiles a policy.
 pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
     let interfaces = Interfaces::of(policy)?;
+    let memory = crate::history::layout(policy, 0)?;
     let mut writer = Writer::default();
     let mut header = Header::new_zeroed();
     header.magic = layout::MAGIC;
@@ -138,6 +139,7 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
             writer: &mut writer,
             report: &mut report,
             features: &mut header.features,
+            records: &memory.records,
         };
         let (at, reads_transport) = maker.root(root, false)?;
         header.roots[number] = at;
@@ -181,6 +183,8 @@ struct RootMaker<'a> {
     writer: &'a mut Writer,
     report: &'a mut Report,
     features: &'a mut u32,
+    /// Parameters of histories.
+    records: &'a [crate::history::Record],
 }
 
 /// What an entry needs of whoever runs it.
@@ -214,7 +218,10 @@ impl RootMaker<'_> {
             terms_max: SET_TERMS_MAX,
             services: Services::default(),
         };
-        let mut blob = Blob::default();
+        let mut blob = Blob {
+            records: self.records.to_vec(),
+            ..Blob::default()
+        };
         let limits = Limits {
             entries: self.options.entries_max,
             terms: RULE_TERMS_MAX,

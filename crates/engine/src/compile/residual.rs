@@ -1,10 +1,11 @@
 //! Tests that are run when their entry is met, and operations, as the image has them.
 //!
-//! Whatever is not a classified field: marks, TTL, owners, flow fields, histories ... Data that does
+//! Whatever is not a classified field: marks, TTL, owners, flow fields, histories. Data that does
 //! not fit a [`layout::Test`] goes to a blob; offsets in `at` are relative to it (and one too high,
 //! so that 0 stays "none") until the image is laid out.
 
 use super::Error;
+use crate::history::Record;
 use crate::image::layout::{self, Test};
 use weir_policy::model::{
     AddrMatch, AddrType, Cmp, Cond, CtField, MssOp, Op, Owner, PacketType, Policy, RangeSet,
@@ -17,6 +18,8 @@ use zerocopy::IntoBytes;
 pub struct Blob {
     /// The bytes; every piece begins at a multiple of 8.
     pub bytes: Vec<u8>,
+    /// Parameters of the policy's histories.
+    pub records: Vec<Record>,
 }
 
 impl Blob {
@@ -132,7 +135,8 @@ pub fn tests(
         Cond::Ct(field) => flow_field(field, &mut out, blob).map_err(unsupported)?,
         Cond::History(id) => {
             (out.kind, out.a) = (layout::TEST_HISTORY, id.0);
-            let _ = &policy.histories[id.0 as usize];
+            let record = blob.records[id.0 as usize];
+            out.at = blob.add(record.as_bytes());
         }
         _ => return Err(unsupported("a condition on a classified field")),
     }
