@@ -14,7 +14,7 @@ mod record;
 mod tables;
 
 pub use memory::Histories;
-pub use record::{Layout, Record, flag, kind, layout};
+pub use record::{Layout, LayoutError, Record, flag, kind, layout};
 
 /// A single-word token bucket, the generic cell rate algorithm: the word is the time at which the
 /// bucket would be full again. Units of 100 us. Equal to counting tokens; see the test.

@@ -54,6 +54,9 @@ pub enum Error {
         /// Some of the rules.
         rules: Vec<RuleId>,
     },
+    /// A limit, list or count asks for too much.
+    #[error("{0}")]
+    History(#[from] crate::history::LayoutError),
     /// Too many address ranges too close together.
     #[error("{given} address ranges are too close together; the limit is {limit}")]
     Addresses {
@@ -106,7 +109,10 @@ impl Error {
             | Error::Depth { rule, .. }
             | Error::Unsupported { rule, .. } => std::slice::from_ref(rule),
             Error::Steps { rules, .. } | Error::Wide { rules, .. } => rules,
-            Error::Budget { .. } | Error::Interfaces { .. } | Error::Addresses { .. } => &[],
+            Error::Budget { .. }
+            | Error::Interfaces { .. }
+            | Error::Addresses { .. }
+            | Error::History(_) => &[],
         }
     }
 }

@@ -13,7 +13,8 @@ use super::statics::Context;
 use super::term::{Term, address_last};
 use crate::image::layout::{self, Op, Test};
 use weir_policy::model::{
-    ChainId, Cond, Flow, Policy, RejectKind, Root, Rule, RuleId, SetField, SetId, Verdict,
+    ChainId, Cond, Flow, Op as ModelOp, Policy, RejectKind, Root, Rule, RuleId, SetField, SetId,
+    Verdict,
 };
 
 /// Depth of chains calling chains.
@@ -181,6 +182,14 @@ impl Flattener<'_, '_> {
         entry.ops = ops
             .map(|(index, op)| residual::operation(op, rule.id, index))
             .collect();
+        let changes_set =
+            |op: &ModelOp| matches!(op, ModelOp::SetAdd { .. } | ModelOp::SetDelete { .. });
+        if rule.ops.iter().any(changes_set) {
+            return Err(Error::Unsupported {
+                what: "adding to or deleting from a set",
+                rule: rule.id,
+            });
+        }
         if entry.ops.len() > layout::OPS_MAX {
             return Err(Error::Rule {
                 limit: layout::OPS_MAX,

@@ -22,6 +22,7 @@ mod vectors;
 
 pub use error::Error;
 
+use crate::history;
 use crate::image::layout::{self, Header, LENGTH_MAX, root_number};
 use crate::image::write::Writer;
 use flatten::{Entry, Flat, Limits, flatten};
@@ -44,6 +45,8 @@ pub struct Options {
     pub reduce: bool,
     /// Whether large sets get hashed tables and split trees (off in tests that compare).
     pub tables: bool,
+    /// Seed of random samples (`statistic --mode random`).
+    pub seed: u64,
 }
 
 impl Default for Options {
@@ -53,6 +56,7 @@ impl Default for Options {
             entries_max: 1 << 22,
             reduce: true,
             tables: true,
+            seed: 0,
         }
     }
 }
@@ -93,6 +97,8 @@ pub struct Report {
     pub roots: Vec<RootReport>,
     /// Bytes of the image.
     pub bytes: usize,
+    /// Bytes of memory that histories need.
+    pub history_bytes: usize,
     /// Entries left out because no packet can reach them.
     pub shadowed: usize,
     /// Entries joined to another because they only count.
@@ -126,7 +132,13 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
     let patterns = interfaces.records();
     header.patterns = patterns.len() as u32;
     header.patterns_at = writer.section(patterns.as_bytes());
-    let mut report = Report::default();
+    let histories = history::layout(policy, options.seed)?;
+    header.histories_at = writer.section(histories.records.as_bytes());
+    header.history_bytes = histories.bytes as u32;
+    let mut report = Report {
+        history_bytes: histories.bytes,
+        ..Report::default()
+    };
     for root in &policy.roots {
         let Some(number) = root_number(root.family, root.hook, root.table) else {
             continue;
@@ -138,6 +150,7 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
             writer: &mut writer,
             report: &mut report,
             features: &mut header.features,
+            histories_at: header.histories_at,
         };
         let (at, reads_transport) = maker.root(root, false)?;
         header.roots[number] = at;
@@ -181,6 +194,7 @@ struct RootMaker<'a> {
     writer: &'a mut Writer,
     report: &'a mut Report,
     features: &'a mut u32,
+    histories_at: u32,
 }
 
 /// What an entry needs of whoever runs it.
@@ -236,11 +250,7 @@ impl RootMaker<'_> {
             interfaces: self.interfaces,
             services: &context.services,
             tables: self.options.tables,
-            room: self
-                .options
-                .budget
-                .min(LENGTH_MAX)
-                .saturating_sub(self.writer.length()),
+            limit: self.options.budget.min(LENGTH_MAX),
         };
         let made = layers.build(&flat, &mut record, self.writer)?;
         let at = self.writer.section(record.as_bytes());
@@ -274,7 +284,9 @@ impl RootMaker<'_> {
                 .iter()
                 .map(|test| layout::Test {
                     // Offsets into the blob are one too high, see `residual`.
-                    at: if test.at == 0 {
+                    at: if test.kind == layout::TEST_HISTORY {
+                        self.histories_at + test.a * size_of::<history::Record>() as u32
+                    } else if test.at == 0 {
                         0
                     } else {
                         test.at - 1 + data_at
