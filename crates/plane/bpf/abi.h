@@ -111,6 +111,8 @@ struct weir_settings {
 	__u64 hash_seed[2];	/* of the flow table */
 	__u32 flow_entries;	/* offsets in the flow table */
 	__u32 flow_cold;
+	__u32 features;		/* enum weir_feature: what policies may use; the rest is not loaded */
+	__u32 reserved;
 };
 
 /* Bytes after the end of a slot, so that a masked offset plus a record stays inside. */

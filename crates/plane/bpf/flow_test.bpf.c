@@ -33,6 +33,14 @@ struct {
 	__type(value, struct weir_packet);
 } scratch_packets SEC(".maps");
 
+__noinline int try_history(__u32 offset, const struct weir_packet *p, const struct flow_ref *ref,
+			   __u64 now_ms)
+{
+	if (!p || !ref)
+		return 0;
+	return history_test(0, offset, p, ref, now_ms);
+}
+
 SEC("syscall")
 int flow_try(struct flow_try *try)
 {
@@ -56,7 +64,7 @@ int flow_try(struct flow_try *try)
 	for (__u32 i = 0; i < 8; i++) {
 		if (i >= try->tests)
 			break;
-		try->answer[i] = history_test(0, try->number[i] * 64, packet, &ref, now);
+		try->answer[i] = try_history(try->number[i] * 64, packet, &ref, now);
 	}
 	if (try->set_mark)
 		flow_set_mark(&ref, try->mark);

@@ -472,10 +472,11 @@ __noinline int history_time(__u32 slot, __u32 offset, __u64 now_ms)
 
 /*
  * Tests, and so touches, a history; the answer is before negation. `offset`: of its record in the
- * image of this slot.
+ * image of this slot. Part of its caller: calls may be only eight deep, and counting connections
+ * is the deepest.
  */
-__noinline int history_test(__u32 slot, __u32 offset, const struct weir_packet *p,
-			    const struct flow_ref *ref, __u64 now_ms)
+static __always_inline int history_test(__u32 slot, __u32 offset, const struct weir_packet *p,
+					const struct flow_ref *ref, __u64 now_ms)
 {
 	const struct history_record *r = history_record_at(slot, offset);
 

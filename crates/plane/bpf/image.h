@@ -48,8 +48,6 @@ struct weir_header {
 	__u32 worst_steps;
 	__u32 features;
 	__u64 loaded_ms;	/* packet clock when user space put the image into its slot */
-	__u32 histories_at;
-	__u32 history_bytes;
 	__u32 roots[WEIR_ROOTS];
 	__u32 shorts[WEIR_ROOTS];
 };

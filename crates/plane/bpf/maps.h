@@ -23,6 +23,7 @@ SEC(".rodata.weir") const volatile struct weir_settings weir_settings = {
 	.flow_entries = 4096,
 	.flow_cold = 4096 + 4 * 64 * 64,
 	.jiffy_multiplier = 1000ULL << 20,
+	.features = ~0U,
 };
 #define weir_image_mask (weir_settings.image_mask)
 #define weir_rule_capacity (weir_settings.rule_capacity)

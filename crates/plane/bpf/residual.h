@@ -11,16 +11,7 @@
 #include "locals.h"
 #include "maps.h"
 #include "meta.h"
-#if __has_include("history.h")
 #include "history.h"
-#else
-/* Images whose header says WEIR_FEATURE_HISTORY must not be loaded without history.h. */
-#define history_test(slot, at, packet, flow, now_ms) WEIR_ABSENT
-#endif
-#ifndef WEIR_FLOW_FIELDS
-/* The same for WEIR_FEATURE_FLOW_FIELDS and flow_field_test. */
-#define flow_field_test(image, mask, test, packet, flow, now_ms) WEIR_ABSENT
-#endif
 
 enum weir_answer {
 	WEIR_FAILS = 0,
@@ -76,6 +67,8 @@ static __always_inline bool in_mask(const __u8 *image, __u64 mask, __u32 at, con
 
 	return (value[0] & w[2]) == w[0] && (value[1] & w[3]) == w[1];
 }
+
+#include "flow_fields.h"	/* reads the image with the functions above */
 
 /* A TCP option (RFC 9293 section 3.2): whether it is there, and the two bytes of an MSS. */
 __noinline int test_tcp_option(struct walk *w, __u32 wanted, __u32 start)
@@ -222,7 +215,7 @@ __noinline int test_rare(struct walk *w, __u32 test_at)
 	case WEIR_TEST_DST_TYPE:
 		return !!(weir_address_types(p->dst[0], p->dst[1], p->family) & t->a);
 	case WEIR_TEST_CT:
-		return flow_field_test(image, mask, t, p, &w->flow, w->now_ms);
+		return flow_field_test(w->slot, test_at, p, &w->flow, w->now_ms);
 	}
 	return WEIR_ABSENT;
 }
@@ -283,9 +276,10 @@ __noinline int test_packet(struct walk *w, __u32 test_at)
  */
 static __always_inline int test_any(struct walk *w, const struct weir_residual *t, __u32 test_at)
 {
-	switch (t->kind) {
-	case WEIR_TEST_HISTORY:
+	/* What no policy uses yet costs no time of the verifier: load.rs loads anew when one does. */
+	if (weir_settings.features & WEIR_FEATURE_HISTORY && t->kind == WEIR_TEST_HISTORY)
 		return history_test(w->slot, t->at, &w->packet, &w->flow, w->now_ms);
+	switch (t->kind) {
 	case WEIR_TEST_CONNMARK:
 	case WEIR_TEST_MAC:
 	case WEIR_TEST_OWNER:

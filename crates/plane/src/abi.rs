@@ -42,6 +42,10 @@ pub struct Settings {
     pub flow_entries: u32,
     /// Offset of the cold lines.
     pub flow_cold: u32,
+    /// What policies may use: `FEATURE_*` of images.
+    pub features: u32,
+    /// Unused.
+    pub reserved: u32,
 }
 
 /// `struct weir_test`.
@@ -190,9 +194,9 @@ pub struct Event {
 
 const _: () = {
     assert!(size_of::<Key>() == 88);
-    assert!(size_of::<Settings>() == 56);
+    assert!(size_of::<Settings>() == 64);
     assert!(size_of::<Test>() == 256);
-    assert!(size_of::<Control>() == 888);
+    assert!(size_of::<Control>() == 896);
     assert!(std::mem::offset_of!(Control, event_window) == 256);
     assert!(std::mem::offset_of!(Control, test) == 576);
     assert!(size_of::<Local>() == 40);

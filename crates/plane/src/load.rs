@@ -250,7 +250,13 @@ fn random_seed() -> [u64; 2] {
 const LASTING: [&str; 5] = ["flows", "locals", "events", "rejects", "handoff"];
 
 /// Load the programs with maps of these sizes; `old`: the instance whose lasting maps are used on.
-pub fn load(capacity: Capacity, testing: bool, old: Option<&Instance>) -> Result<Instance> {
+/// `features`: what its policies may use.
+pub fn load(
+    capacity: Capacity,
+    testing: bool,
+    features: u32,
+    old: Option<&Instance>,
+) -> Result<Instance> {
     let layout = old.map_or(Layout::for_flows(capacity.flows), Instance::flow_layout);
     let settings = Settings {
         image_mask: capacity.image - 1,
@@ -263,6 +269,8 @@ pub fn load(capacity: Capacity, testing: bool, old: Option<&Instance>) -> Result
         testing: u32::from(testing),
         jiffy_multiplier: clock::jiffy_multiplier()?,
         hash_seed: old.map_or_else(random_seed, |old| old.settings.hash_seed),
+        features,
+        reserved: 0,
     };
     LOG.lock().map(|mut l| l.clear()).ok();
     libbpf_rs::set_print(Some((PrintLevel::Info, remember)));

@@ -126,7 +126,8 @@ impl Plane {
                 c.instance
                     .capacity()
                     .holds(policy.image.len(), policy.rules, policy.history);
-            room && !attach::conflicts(&c.path, policy.hooks)
+            let features = swap::features(policy.image) & !c.instance.settings.features;
+            room && features == 0 && !attach::conflicts(&c.path, policy.hooks)
         });
         let work = || match current {
             Some(current) if fits => replace(current, policy, number, options.presets),
@@ -238,10 +239,17 @@ fn grow(
     };
     let mut capacity =
         Capacity::for_policy(policy.image.len(), policy.rules, policy.history, flows)?;
+    let mut features = swap::features(policy.image);
     if let Some(old) = &old {
+        features |= old.instance.settings.features;
         capacity = capacity.at_least(old.instance.capacity());
     }
-    let instance = load(capacity, false, old.as_ref().map(|old| &old.instance))?;
+    let instance = load(
+        capacity,
+        false,
+        features,
+        old.as_ref().map(|old| &old.instance),
+    )?;
     if let Some(old) = &old {
         swap::carry_over(&old.instance, &instance);
     }

@@ -7,6 +7,7 @@
 use std::mem::offset_of;
 
 use weir_engine::compile::Compiled;
+use weir_engine::history;
 use weir_engine::image::layout;
 use weir_policy::model;
 
@@ -34,17 +35,21 @@ impl<'a> Policy<'a> {
         Policy {
             image: &compiled.image,
             rules: policy.rule_count,
-            history: 0,
+            // The compiler has refused what can't be laid out.
+            history: history::layout(policy, 0).map_or(0, |memory| memory.bytes),
             hooks: crate::needs::of(policy),
         }
     }
 }
 
 /// Features of images that these programs have.
-const FEATURES: u32 = layout::FEATURE_CHANGES | layout::FEATURE_LIFETIMES;
+const FEATURES: u32 = layout::FEATURE_CHANGES
+    | layout::FEATURE_LIFETIMES
+    | layout::FEATURE_FLOW_FIELDS
+    | layout::FEATURE_HISTORY;
 
 /// Features that an image asks for; 0 for one that is no image, which the programs do not walk.
-fn features(image: &[u8]) -> u32 {
+pub fn features(image: &[u8]) -> u32 {
     let at = std::mem::offset_of!(layout::Header, features);
     let bytes = image.get(at..at + 4).and_then(|b| b.try_into().ok());
     bytes.map_or(0, u32::from_le_bytes)
@@ -109,6 +114,7 @@ pub fn write_spare(instance: &Instance, policy: &Policy<'_>, number: u32) -> Res
         images
             .memory()
             .store64(slot * images.entry + layout::LOADED_AT, now);
+        set_wall_clock(instance, now);
     }
     for name in ["counters", "histories"] {
         let map = instance.map(name);
@@ -117,6 +123,22 @@ pub fn write_spare(instance: &Instance, policy: &Policy<'_>, number: u32) -> Res
     control.store32(offset_of!(Control, slot_hooks) + slot * 4, policy.hooks);
     control.store32(offset_of!(Control, slot_generation) + slot * 4, number);
     Ok(spare)
+}
+
+/// Index in the settings of the wall clock less the packet clock, in two words (`flow_abi.h`).
+const WALL_OFFSET: usize = 18;
+
+/// Tell the programs the time of day. In test runs the packet clock is the wall clock.
+pub fn set_wall_clock(instance: &Instance, packet_ms: u64) {
+    if instance.settings.testing != 0 {
+        return;
+    }
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let wall_ms = since.map_or(0, |d| d.as_millis() as u64);
+    let offset = wall_ms.wrapping_sub(packet_ms);
+    let at = offset_of!(Control, settings) + 4 * WALL_OFFSET;
+    instance.control().store32(at, offset as u32);
+    instance.control().store32(at + 4, (offset >> 32) as u32);
 }
 
 /// Let packets use the other slot.

@@ -44,7 +44,7 @@ impl TestRun {
     pub fn new(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         Ok(TestRun {
-            instance: load(capacity, true, None)?,
+            instance: load(capacity, true, u32::MAX, None)?,
         })
     }
 

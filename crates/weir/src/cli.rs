@@ -13,8 +13,8 @@ use clap::{Parser, Subcommand};
     version,
     about = "Check, explain, replay and enforce packet filter rules",
     long_about = "weir takes rules as people have them (iptables-save, ip6tables-save and ipset \
-                  save files), compiles them into one classifier whose cost per packet does not grow \
-                  with the number of rules, and enforces it in the Linux kernel.",
+                  save files), compiles them into one classifier whose cost per packet does not \
+                  grow with the number of rules, and enforces it in the Linux kernel.",
     after_long_help = "Exit status: 0 done; 1 a negative answer; 2 wrong usage or input that can't \
                        be read; 3 constructs that weir can't honour; 4 the kernel or a missing \
                        permission.\n\nEnvironment: NO_COLOR turns colours off.",

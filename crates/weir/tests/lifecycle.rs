@@ -201,7 +201,8 @@ fn a_killed_agent_is_replaced_and_its_trial_still_ends() {
         .status();
     assert!(killed.unwrap().success());
     std::thread::sleep(Duration::from_millis(3100));
-    // Nobody watched, so the next command that looks ends the trial.
+    // Nobody watched, so the next command that looks ends the trial; it can't be confirmed now.
+    folder.weir(&["confirm", "--netns", name]).expect(1);
     assert_eq!(files(&folder, name), "open.v4");
     assert_eq!(agent(&folder, name), None);
     apply(&folder, name, &["shut.v4"]);

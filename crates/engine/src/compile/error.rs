@@ -36,6 +36,9 @@ pub enum Error {
         /// Some of the rules.
         rules: Vec<RuleId>,
     },
+    /// A limit, list or count is larger than its memory can be.
+    #[error(transparent)]
+    History(#[from] crate::history::LayoutError),
     /// The image would be larger than allowed.
     #[error("the image needs {given} bytes; the budget is {limit}")]
     Budget {
@@ -54,9 +57,6 @@ pub enum Error {
         /// Some of the rules.
         rules: Vec<RuleId>,
     },
-    /// A limit, list or count asks for too much.
-    #[error("{0}")]
-    History(#[from] crate::history::LayoutError),
     /// Too many address ranges too close together.
     #[error("{given} address ranges are too close together; the limit is {limit}")]
     Addresses {

@@ -281,7 +281,7 @@ impl Flattener<'_, '_> {
                 self.set_guards(rule.id, *set, fields, test.negate, draft)?;
                 continue;
             }
-            let tests = residual::tests(self.policy, test, rule.id, self.blob)?;
+            let tests = residual::tests(test, rule.id, self.blob)?;
             if draft.tests.len() + tests.len() > layout::TESTS_MAX {
                 self.flush(rule.id, draft)?;
             }

@@ -22,7 +22,6 @@ mod vectors;
 
 pub use error::Error;
 
-use crate::history;
 use crate::image::layout::{self, Header, LENGTH_MAX, root_number};
 use crate::image::write::Writer;
 use flatten::{Entry, Flat, Limits, flatten};
@@ -122,6 +121,7 @@ const SET_TERMS_MAX: usize = 1 << 16;
 /// Compiles a policy.
 pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
     let interfaces = Interfaces::of(policy)?;
+    let memory = crate::history::layout(policy, options.seed)?;
     let mut writer = Writer::default();
     let mut header = Header::new_zeroed();
     header.magic = layout::MAGIC;
@@ -132,11 +132,8 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
     let patterns = interfaces.records();
     header.patterns = patterns.len() as u32;
     header.patterns_at = writer.section(patterns.as_bytes());
-    let histories = history::layout(policy, options.seed)?;
-    header.histories_at = writer.section(histories.records.as_bytes());
-    header.history_bytes = histories.bytes as u32;
     let mut report = Report {
-        history_bytes: histories.bytes,
+        history_bytes: memory.bytes,
         ..Report::default()
     };
     for root in &policy.roots {
@@ -150,7 +147,7 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
             writer: &mut writer,
             report: &mut report,
             features: &mut header.features,
-            histories_at: header.histories_at,
+            records: &memory.records,
         };
         let (at, reads_transport) = maker.root(root, false)?;
         header.roots[number] = at;
@@ -194,7 +191,8 @@ struct RootMaker<'a> {
     writer: &'a mut Writer,
     report: &'a mut Report,
     features: &'a mut u32,
-    histories_at: u32,
+    /// Parameters of histories.
+    records: &'a [crate::history::Record],
 }
 
 /// What an entry needs of whoever runs it.
@@ -228,7 +226,10 @@ impl RootMaker<'_> {
             terms_max: SET_TERMS_MAX,
             services: Services::default(),
         };
-        let mut blob = Blob::default();
+        let mut blob = Blob {
+            records: self.records.to_vec(),
+            ..Blob::default()
+        };
         let limits = Limits {
             entries: self.options.entries_max,
             terms: RULE_TERMS_MAX,
@@ -284,9 +285,7 @@ impl RootMaker<'_> {
                 .iter()
                 .map(|test| layout::Test {
                     // Offsets into the blob are one too high, see `residual`.
-                    at: if test.kind == layout::TEST_HISTORY {
-                        self.histories_at + test.a * size_of::<history::Record>() as u32
-                    } else if test.at == 0 {
+                    at: if test.at == 0 {
                         0
                     } else {
                         test.at - 1 + data_at

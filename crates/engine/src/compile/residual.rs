@@ -5,10 +5,11 @@
 //! so that 0 stays "none") until the image is laid out.
 
 use super::Error;
+use crate::history::Record;
 use crate::image::layout::{self, Test};
 use weir_policy::model::{
-    AddrMatch, AddrType, Cmp, Cond, CtField, MssOp, Op, Owner, PacketType, Policy, RangeSet,
-    RuleId, Test as ModelTest,
+    AddrMatch, AddrType, Cmp, Cond, CtField, MssOp, Op, Owner, PacketType, RangeSet, RuleId,
+    Test as ModelTest,
 };
 use zerocopy::IntoBytes;
 
@@ -17,6 +18,8 @@ use zerocopy::IntoBytes;
 pub struct Blob {
     /// The bytes; every piece begins at a multiple of 8.
     pub bytes: Vec<u8>,
+    /// Parameters of the policy's histories.
+    pub records: Vec<Record>,
 }
 
 impl Blob {
@@ -46,12 +49,7 @@ fn words(value: u128) -> [u64; 2] {
 }
 
 /// The tests that a condition becomes when it is run.
-pub fn tests(
-    policy: &Policy,
-    test: &ModelTest,
-    rule: RuleId,
-    blob: &mut Blob,
-) -> Result<Vec<Test>, Error> {
+pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test>, Error> {
     let mut out = Test {
         negate: u8::from(test.negate),
         ..Test::default()
@@ -132,7 +130,8 @@ pub fn tests(
         Cond::Ct(field) => flow_field(field, &mut out, blob).map_err(unsupported)?,
         Cond::History(id) => {
             (out.kind, out.a) = (layout::TEST_HISTORY, id.0);
-            let _ = &policy.histories[id.0 as usize];
+            let record = blob.records[id.0 as usize];
+            out.at = blob.add(record.as_bytes());
         }
         _ => return Err(unsupported("a condition on a classified field")),
     }

@@ -136,17 +136,16 @@ pub struct LayoutError {
 pub fn layout(policy: &Policy, seed: u64) -> Result<Layout, LayoutError> {
     let negated = negated(policy);
     let shared = shared(policy);
-    let objects = &policy.histories;
+    // All rules of one address list need room for the hits that any of them asks for.
+    let mut hits = vec![0; policy.histories.len()];
+    for (at, object) in policy.histories.iter().enumerate() {
+        if let HistoryKind::Recent(recent) = &object.kind {
+            hits[shared[at]] = recent.hitcount.max(hits[shared[at]]);
+        }
+    }
     let mut out = Layout::default();
-    for (at, object) in objects.iter().enumerate() {
-        let all: Vec<_> = (0..objects.len())
-            .filter(|i| shared[*i] == shared[at])
-            .collect();
-        let hits = all.iter().map(|i| match &objects[*i].kind {
-            HistoryKind::Recent(recent) => recent.hitcount,
-            _ => 0,
-        });
-        let mut record = parameters(object, at, seed, hits.max().unwrap_or(0))?;
+    for (at, object) in policy.histories.iter().enumerate() {
+        let mut record = parameters(object, at, seed, hits[shared[at]])?;
         if negated[at] {
             record.flags |= flag::NEGATED;
         }
@@ -154,7 +153,7 @@ pub fn layout(policy: &Policy, seed: u64) -> Result<Layout, LayoutError> {
             record.memory = out.bytes as u32;
             out.bytes += memory_bytes(&record);
         } else {
-            let first = out.records[shared[at]];
+            let first: Record = out.records[shared[at]];
             record.memory = first.memory;
             (record.bucket_mask, record.stride) = (first.bucket_mask, first.stride);
         }

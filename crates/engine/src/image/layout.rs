@@ -110,10 +110,6 @@ pub struct Header {
     /// Packet clock (ms) when the image was put into its slot: the loader writes it. Not part of
     /// the checksum.
     pub loaded_ms: u64,
-    /// Records of histories ([`crate::history::Record`]), `history_count` of them.
-    pub histories_at: u32,
-    /// Bytes of memory that they need.
-    pub history_bytes: u32,
     /// Root of each (family, hook, table), 0 without.
     pub roots: [u32; ROOTS],
     /// The same for packets whose transport header is cut short.

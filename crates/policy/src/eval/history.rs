@@ -102,17 +102,14 @@ pub fn negated(policy: &Policy) -> Vec<bool> {
 
 /// For each history, the first one that it shares memory with.
 pub fn shared(policy: &Policy) -> Vec<usize> {
-    let objects = &policy.histories;
-    let mut out = Vec::with_capacity(objects.len());
-    for (at, object) in objects.iter().enumerate() {
-        let same = |other: &crate::model::HistoryObject| {
-            object.shared.is_some()
-                && other.shared == object.shared
-                && std::mem::discriminant(&other.kind) == std::mem::discriminant(&object.kind)
-        };
-        out.push(objects[..at].iter().position(same).unwrap_or(at));
-    }
-    out
+    let mut first = HashMap::new();
+    let one = |(at, object): (usize, &crate::model::HistoryObject)| match &object.shared {
+        None => at,
+        Some(name) => *first
+            .entry((name.clone(), std::mem::discriminant(&object.kind)))
+            .or_insert(at),
+    };
+    policy.histories.iter().enumerate().map(one).collect()
 }
 
 impl Histories {

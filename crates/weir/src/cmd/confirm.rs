@@ -7,6 +7,7 @@ use crate::enforce;
 use crate::exit::Exit;
 use crate::kernel::Kernel;
 use crate::output::{Output, report};
+use crate::state::boot_time_ms;
 use serde::Serialize;
 
 /// Options of `weir confirm`.
@@ -29,6 +30,8 @@ struct Answer {
 /// Confirms.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let mut kernel = Kernel::open(args.netns.as_deref())?;
+    // A trial whose time is over can't be confirmed any more, even if nobody has ended it yet.
+    enforce::end_trial(&mut kernel, boot_time_ms())?;
     let generation = enforce::confirm(&mut kernel)?;
     let answer = Answer {
         confirmed: generation.is_some(),

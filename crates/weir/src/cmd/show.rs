@@ -8,8 +8,12 @@ use crate::exit::{Exit, failure};
 use crate::input::{self, Loaded, Parsed, ReadingArgs};
 use crate::kernel::Kernel;
 use crate::output::{Output, report};
+use crate::rules::Places;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::path::PathBuf;
+use weir_policy::dialect::iptables::ast::StatementKind;
+use weir_policy::model::{Counters, RuleId, SourceId};
 
 /// Options of `weir show`.
 #[derive(Debug, clap::Args)]
@@ -19,6 +23,9 @@ pub struct Args {
     files: Vec<PathBuf>,
     #[command(flatten)]
     reading: ReadingArgs,
+    /// Print each rule of the enforced policy with the kernel's counters.
+    #[arg(long, conflicts_with = "files")]
+    counters: bool,
     /// Network namespace of the enforced policy.
     #[arg(long, value_name = "NAME", conflicts_with = "files")]
     netns: Option<String>,
@@ -50,7 +57,10 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
             let Some(saved) = kernel.active_texts()? else {
                 return Err(failure(Exit::Negative, "no policy is enforced here"));
             };
-            input::parse_saved(&saved)?
+            match args.counters {
+                false => input::parse_saved(&saved)?,
+                true => with_counters(&kernel, input::load_saved(&saved)?)?,
+            }
         }
     };
     let files: Vec<File> = files(&loaded);
@@ -62,6 +72,37 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// Puts the kernel's counters into the syntax trees. Rules that one line became count together, as
+/// the line is what is printed.
+fn with_counters(kernel: &Kernel, mut loaded: Loaded) -> anyhow::Result<Loaded> {
+    let policy = loaded.policy()?;
+    let places = Places::of(policy);
+    let mut by_line: HashMap<(SourceId, u32), Counters> = HashMap::new();
+    for (id, count) in kernel.counters(policy.rule_count)?.iter().enumerate() {
+        if let Some(place) = places.get(RuleId(id as u32)) {
+            let sum = by_line
+                .entry((place.origin.source, place.origin.line))
+                .or_default();
+            sum.packets += count.packets;
+            sum.bytes += count.bytes;
+        }
+    }
+    for (source, parsed) in &mut loaded.parsed {
+        let Parsed::Rules(file) = parsed else {
+            continue;
+        };
+        for statement in &mut file.statements {
+            let count = by_line.get(&(*source, statement.line.number)).copied();
+            match &mut statement.kind {
+                StatementKind::Rule(rule) => rule.counters = count,
+                StatementKind::Chain(chain) if chain.policy.is_some() => chain.counters = count,
+                _ => {}
+            }
+        }
+    }
+    Ok(loaded)
 }
 
 fn files(loaded: &Loaded) -> Vec<File> {
