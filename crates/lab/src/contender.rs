@@ -179,16 +179,54 @@ impl Loader {
             Err(refused) => return Ok(Err(refused)),
         };
         loaded.lossy = texts.lossy;
-        for step in texts.steps {
-            match step.load(&loaded.namespace, self.group.as_deref())? {
-                Ok(loading) => {
-                    let before = loaded.loading.unwrap_or(Loading::NOTHING);
-                    loaded.loading = Some(before.and(loading));
-                }
+        Ok(match self.run(texts.steps, &loaded.namespace)? {
+            Ok(loading) => {
+                loaded.loading = loading;
+                Ok(loaded)
+            }
+            Err(refused) => Err(refused),
+        })
+    }
+
+    /// Loads a rule set over the one that is there, as users of that filter reload; nothing for
+    /// ipset, whose sets are exchanged in other ways, and where there is no filter.
+    ///
+    /// # Errors
+    /// When something other than the filter fails.
+    pub fn replace(
+        &self,
+        loaded: &Loaded,
+        set: &RuleSet,
+    ) -> Result<Option<Result<Loading, Refused>>> {
+        if loaded.contender == Contender::Ipset {
+            return Ok(None);
+        }
+        let mut texts = match self.texts(loaded.contender, set, &loaded.namespace) {
+            Ok(texts) => texts,
+            Err(refused) => return Ok(Some(Err(refused))),
+        };
+        if matches!(loaded.contender, Contender::NftRules | Contender::NftMap) {
+            for step in &mut texts.steps {
+                step.prepend(&nft::removal(set));
+            }
+        }
+        Ok(self.run(texts.steps, &loaded.namespace)?.transpose())
+    }
+
+    /// Runs the steps of a loading; nothing when there is none.
+    fn run(
+        &self,
+        steps: Vec<Step>,
+        namespace: &Namespace,
+    ) -> Result<Result<Option<Loading>, Refused>> {
+        let mut total = None;
+        for step in steps {
+            match step.load(namespace, self.group.as_deref())? {
+                Ok(loading) => total = Some(total.unwrap_or(Loading::NOTHING).and(loading)),
                 Err(refused) => return Ok(Err(refused)),
             }
         }
-        Ok(Ok(loaded))
+        Ok(Ok(total))
     }
 
     fn texts(
@@ -274,6 +312,12 @@ impl Step {
             program: program.to_owned(),
             arguments,
             input: Input::Standard(input),
+        }
+    }
+
+    fn prepend(&mut self, words: &str) {
+        match &mut self.input {
+            Input::Standard(text) | Input::File(_, text) => text.insert_str(0, words),
         }
     }
 

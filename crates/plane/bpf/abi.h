@@ -298,4 +298,14 @@ struct weir_handoff {
 	__u8 family;
 };
 
+/* The same numbers as in plane::abi, so that neither side can change alone. */
+_Static_assert(sizeof(struct weir_packet) == 88, "plane::abi");
+_Static_assert(sizeof(struct weir_settings) == 64, "plane::abi");
+_Static_assert(sizeof(struct weir_test) == 256, "plane::abi");
+_Static_assert(sizeof(struct weir_control) == 896, "plane::abi");
+_Static_assert(__builtin_offsetof(struct weir_control, event_window) == 256, "plane::abi");
+_Static_assert(__builtin_offsetof(struct weir_control, test) == 576, "plane::abi");
+_Static_assert(sizeof(struct weir_local) == 40, "plane::abi");
+_Static_assert(sizeof(struct weir_event) == 1432, "plane::abi");
+
 #endif

@@ -1,5 +1,5 @@
 //! Mirror of `bpf/abi.h`: what the programs and user space share. Sizes and offsets are asserted
-//! here; a test compares them with the debug information of the compiled programs.
+//! here and there, as the same numbers.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -48,6 +48,14 @@ impl TestRun {
         })
     }
 
+    /// Load the programs as they are for real traffic: only for [`TestRun::time`], as they tell
+    /// nothing and pretend nothing.
+    pub fn as_deployed(capacity: Capacity) -> Result<TestRun> {
+        crate::features::check()?;
+        let instance = load(capacity, false, 0, None)?;
+        Ok(TestRun { instance })
+    }
+
     /// The loaded programs.
     pub fn instance(&self) -> &Instance {
         &self.instance

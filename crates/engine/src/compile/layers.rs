@@ -1,7 +1,7 @@
 //! The classifier of one root: which terms go into which structure.
 //!
-//! Few terms: bit vectors alone. Many: hashed tables for what is specific enough, bit vectors for the
-//! rest.
+//! Few terms: bit vectors alone. Many: hashed tables for what is specific enough, bit vectors for
+//! the rest.
 
 use super::Error;
 use super::flatten::Flat;

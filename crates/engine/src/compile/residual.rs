@@ -1,6 +1,6 @@
 //! Tests that are run when their entry is met, and operations, as the image has them.
 //!
-//! Whatever is not a classified field: marks, TTL, owners, flow fields, histories ... Data that does
+//! Whatever is not a classified field: marks, TTL, owners, flow fields, histories. Data that does
 //! not fit a [`layout::Test`] goes to a blob; offsets in `at` are relative to it (and one too high,
 //! so that 0 stays "none") until the image is laid out.
 

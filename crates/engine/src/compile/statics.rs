@@ -35,8 +35,8 @@ fn is_timed(entry: &SetEntry) -> bool {
 
 /// Entries of a set that say the same.
 pub struct SetGroup {
-    /// Member of a list of sets; 0 for a set that is none. A `nomatch` of one member does not keep a
-    /// packet out of another.
+    /// Member of a list of sets; 0 for a set that is none. A `nomatch` of one member does not keep
+    /// a packet out of another.
     pub member: usize,
     /// Whether they put a packet in the set (`nomatch` entries keep it out).
     pub inside: bool,

@@ -68,6 +68,12 @@ pub fn map(set: &RuleSet) -> Result<String, Inexpressible> {
     Ok(out)
 }
 
+/// What has to come first in a text that replaces the rules which are there, in one transaction.
+pub fn removal(set: &RuleSet) -> String {
+    let layer = layer(set.family);
+    format!("add table {layer} {TABLE}\ndelete table {layer} {TABLE}\n")
+}
+
 fn open(out: &mut String, set: &RuleSet, definitions: &str) {
     let layer = if set.family == Family::V6 {
         "ip6"
