@@ -17,11 +17,20 @@ use weir_policy::model::{
     Policy, RangeSet, Root, RuleId, SourceId, Table, Test, Verdict,
 };
 
-const ORIGIN: Origin = Origin { source: SourceId(0), line: 1, column: 1 };
+const ORIGIN: Origin = Origin {
+    source: SourceId(0),
+    line: 1,
+    column: 1,
+};
 
 fn tests(rule: &Rule, family: LabFamily) -> Vec<Test> {
     let mut out = Vec::new();
-    let mut put = |cond| out.push(Test { negate: false, cond });
+    let mut put = |cond| {
+        out.push(Test {
+            negate: false,
+            cond,
+        })
+    };
     let range = |addresses: Addresses| match addresses {
         Addresses::Any => None,
         Addresses::Prefix(prefix) => Some((prefix.base, prefix.last(family))),
@@ -44,13 +53,20 @@ fn tests(rule: &Rule, family: LabFamily) -> Vec<Test> {
         put(Cond::DstPort(ports(destination)));
     }
     if rule.syn {
-        put(Cond::TcpFlags { mask: 0x17, value: 2 });
+        put(Cond::TcpFlags {
+            mask: 0x17,
+            value: 2,
+        });
     }
     out
 }
 
 fn policy(set: &RuleSet) -> Policy {
-    let family = if set.family == LabFamily::V4 { Family::V4 } else { Family::V6 };
+    let family = if set.family == LabFamily::V4 {
+        Family::V4
+    } else {
+        Family::V6
+    };
     let rule = |(at, rule): (usize, &Rule)| weir_policy::model::Rule {
         id: RuleId(at as u32),
         origin: ORIGIN,
@@ -75,7 +91,12 @@ fn policy(set: &RuleSet) -> Policy {
             rules: set.rules.iter().enumerate().map(rule).collect(),
             policy: Some(last),
         }],
-        roots: vec![Root { family, hook: Hook::Input, table: Table::Filter, chain: ChainId(0) }],
+        roots: vec![Root {
+            family,
+            hook: Hook::Input,
+            table: Table::Filter,
+            chain: ChainId(0),
+        }],
         rule_count: set.rules.len() as u32 + 1,
         ..Policy::default()
     }
@@ -89,7 +110,11 @@ fn key(header: &Header) -> Key {
         _ => 7,
     };
     let state = (CtState::New as u8).trailing_zeros() as u8;
-    let ports = if transport == 7 { [0, 0] } else { [header.source_port, header.destination_port] };
+    let ports = if transport == 7 {
+        [0, 0]
+    } else {
+        [header.source_port, header.destination_port]
+    };
     Key {
         address: [header.source, header.destination],
         port: ports,
@@ -129,7 +154,9 @@ fn corners(set: &RuleSet, count: usize) -> Vec<Header> {
             header.destination = corner(first, last, top);
         }
         let mut port = |ports: Option<Ports>, old: u16| {
-            ports.map_or(old, |p| corner(p.first.into(), p.last.into(), 0xffff) as u16)
+            ports.map_or(old, |p| {
+                corner(p.first.into(), p.last.into(), 0xffff) as u16
+            })
         };
         header.source_port = port(rule.source_ports, header.source_port);
         header.destination_port = port(rule.destination_ports, header.destination_port);
@@ -160,11 +187,22 @@ fn check(set: &RuleSet, image: &Image, root: u32, headers: &[Header]) -> usize {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let family = arguments.first().filter(|a| *a == "v6").map_or(LabFamily::V4, |_| LabFamily::V6);
+    let family = arguments
+        .first()
+        .filter(|a| *a == "v6")
+        .map_or(LabFamily::V4, |_| LabFamily::V6);
     let shapes: Vec<Shape> = arguments.iter().filter_map(|a| a.parse().ok()).collect();
     let counts: Vec<usize> = arguments.iter().filter_map(|a| a.parse().ok()).collect();
-    let shapes = if shapes.is_empty() { Shape::ALL.to_vec() } else { shapes };
-    let counts = if counts.is_empty() { vec![25, 1000, 25_600, 100_000] } else { counts };
+    let shapes = if shapes.is_empty() {
+        Shape::ALL.to_vec()
+    } else {
+        shapes
+    };
+    let counts = if counts.is_empty() {
+        vec![25, 1000, 25_600, 100_000]
+    } else {
+        counts
+    };
     println!("shape rules compile_ms bytes bytes/rule entries terms hashed tables chunks loads ns");
     for shape in shapes {
         for &count in &counts {

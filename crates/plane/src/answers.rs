@@ -40,7 +40,8 @@ pub fn answer(event: &Event, locals: &Locals) -> Option<Answer> {
     let Kind::Reject(kind) = event.kind else {
         return None;
     };
-    if event.key.fragment == fragment::LATER || !may_answer(event, locals) {
+    if event.key.fragment == fragment::LATER || is_unverifiable(event) || !may_answer(event, locals)
+    {
         return None;
     }
     match (kind & !0xff, event.key.family) {
@@ -53,6 +54,23 @@ pub fn answer(event: &Event, locals: &Locals) -> Option<Answer> {
 
 fn address(half: [u64; 2]) -> u128 {
     u128::from(half[0]) << 64 | u128::from(half[1])
+}
+
+/// Whether a packet is the first fragment of something with a transport checksum. The kernel's
+/// REJECT verifies the checksum before it answers, and over one fragment it never fits.
+fn is_unverifiable(event: &Event) -> bool {
+    let key = &event.key;
+    if key.fragment != fragment::FIRST {
+        return false;
+    }
+    match key.proto {
+        proto::TCP | proto::ICMP | proto::ICMPV6 => true,
+        proto::UDP => {
+            let at = usize::from(key.transport_offset) + 6;
+            event.bytes.get(at..at + 2) != Some(&[0, 0])
+        }
+        _ => false,
+    }
 }
 
 /// Unicast both ways: nobody is answered who does not stand for one host.
@@ -175,7 +193,7 @@ fn icmp(event: &Event, code: u8, locals: &Locals) -> Option<Answer> {
     let value = finish(sum(&message, 0));
     message[2..4].copy_from_slice(&value.to_be_bytes());
     let mut out = Vec::with_capacity(28 + quoted.len());
-    // Precedence "internetwork control", the other bits as in the packet (RFC 1812 section 4.3.2.5).
+    // Precedence "internetwork control", the other bits as in the packet (RFC 1812, 4.3.2.5).
     put_ipv4(
         &mut out,
         src,

@@ -1,8 +1,8 @@
 //! What a policy needs of the kernel plane: hooks, reassembly, tracking, edits on the way out.
 //!
-//! In: the rule model. Out: bits of [`crate::hooks`]. Every root is attached, also one without rules,
-//! because chain policies count. Fragments are put together only where a rule asks about flows: so
-//! does iptables, whose port matches see the first fragment alone.
+//! In: the rule model. Out: bits of [`crate::hooks`]. Every root is attached, also one without
+//! rules, because chain policies count. Fragments are put together only where a rule asks about
+//! flows: so does iptables, whose port matches see the first fragment alone.
 
 use weir_policy::model::{ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, Rule, Table};
 

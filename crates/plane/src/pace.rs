@@ -1,4 +1,4 @@
-//! How many ICMP answers may leave, like the kernel's own limits (Documentation/networking/ip-sysctl:
+//! How many ICMP answers may leave, like the kernel's own limits (ip-sysctl in the documentation:
 //! icmp_ratelimit, icmp_ratemask, icmp_msgs_per_sec, icmp_msgs_burst, and icmp.ratelimit of IPv6).
 
 use std::collections::HashMap;

@@ -347,7 +347,7 @@ fn evaluator_agrees_with_iptables() {
         };
         let observed = engine::observe(case, Asked::Packet).expect("run with a tap");
         seen += observed.sightings.len();
-        let (run, remarks) = model::evaluate(case, &policy, &observed);
+        let (run, remarks) = model::evaluate(case, &policy, &observed).expect("compile");
         let differences = report::differences(case, &observed.run, &run, ("iptables", "evaluator"));
         same += usize::from(differences.is_empty());
         found.extend(remarks);

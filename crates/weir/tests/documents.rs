@@ -2,8 +2,9 @@
 //! `weir check`, every rule that it calls refused is refused, the example files are accepted, and
 //! the tour in `README.md` shows what the program prints.
 //!
-//! In: fenced boxes named `TABLE FAMILY` or `refused TABLE FAMILY` with one rule per line, and boxes
-//! named `console` with a command after `$` and its output. Out: exit status and output of `weir`.
+//! In: fenced boxes named `TABLE FAMILY` or `refused TABLE FAMILY` with one rule per line, and
+//! boxes named `console` with a command after `$` and its output. Out: exit status and output
+//! of `weir`.
 //! Not here: what an accepted rule does, and the commands that need a kernel (`console root`).
 
 use std::fs;

@@ -48,7 +48,7 @@ pub fn split<'t>(terms: Leaf<'t>, services: &Services) -> Tree<'t> {
     tree
 }
 
-/// Values that packets of a subtree have, from and until, of source port, destination port, protocol.
+/// Values that packets of a subtree have, from and until: source port, destination port, protocol.
 type Region = [(u32, u32); 3];
 
 /// How likely a packet has a value from `from` until `until`: ports alike, TCP and UDP more than

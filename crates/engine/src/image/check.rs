@@ -2,7 +2,7 @@
 //!
 //! Every offset that a walker follows is inside the image with all that it reads there, every class
 //! has its row, every edge of the trail goes forward, every count is within the maximum that the
-//! kernel's programs are verified for. The checksum only tells damage; all of this is checked anyway.
+//! kernel's programs are verified for. The checksum only tells damage; this is checked anyway.
 
 mod walk;
 

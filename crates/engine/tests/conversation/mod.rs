@@ -1,6 +1,6 @@
 //! Random traffic for tests of connection tracking: conversations that go on properly most of the
-//! time, and every kind of disturbance: repeated, delayed, out-of-window and forged packets, resets,
-//! errors about other packets, long silences.
+//! time, and every kind of disturbance: repeated, delayed, out-of-window and forged packets,
+//! resets, errors about other packets, long silences.
 
 use fastrand::Rng;
 use weir_policy::model::{Family, Fragment, Hook, Packet, PacketType, Transport};

@@ -3,14 +3,18 @@
 //!
 //! In: a policy and [`Sighting`]s in the kernel's order. Out: counters in the common form, and
 //! remarks where the mark or the TOS byte on the way differs, or a packet goes on that the
-//! evaluator has dropped. It looks at meaning only; the compiled forms have their own tests.
+//! evaluator has dropped. The compiled image judges every packet in step with the evaluator.
 
 use anyhow::{Context, Result};
+use weir_engine::compile::{Options, compile};
 use weir_engine::packet::{Arrival, packet};
+use weir_engine::run::{Reference, Runner};
 use weir_policy::dialect::ipset;
 use weir_policy::dialect::iptables::{self, Input, LowerOptions};
-use weir_policy::eval::{Evaluator, Locals, Passage};
-use weir_policy::model::{CtState, Family as ModelFamily, Hook, Policy, RangeSet, Table, Verdict};
+use weir_policy::eval::{Evaluator, Judgement, Locals, Passage};
+use weir_policy::model::{
+    CtState, Family as ModelFamily, Hook, Packet, Policy, RangeSet, Table, Verdict,
+};
 
 use weir_policy::syntax::Sources;
 
@@ -60,9 +64,10 @@ pub fn policy_of(case: &Case) -> Result<Policy> {
 }
 
 /// The evaluator's run over what the kernel showed; packets are the kernel's own.
-#[must_use]
-pub fn evaluate(case: &Case, policy: &Policy, observed: &Observed) -> (Run, Vec<String>) {
-    let mut follower = Follower::new(policy, observed.start_ms);
+pub fn evaluate(case: &Case, policy: &Policy, observed: &Observed) -> Result<(Run, Vec<String>)> {
+    let compiled = compile(policy, &Options::default()).context("compile")?;
+    let mut follower =
+        Follower::new(policy, observed.start_ms).with_image(&compiled.image, observed.start_ms)?;
     let mut after_steps = Vec::new();
     let mut remarks = Vec::new();
     for (step, now_ms, sighting) in &observed.sightings {
@@ -84,14 +89,12 @@ pub fn evaluate(case: &Case, policy: &Policy, observed: &Observed) -> (Run, Vec<
         after_steps.push(counters.clone());
     }
     let records = observed.run.records.clone();
-    (
-        Run {
-            records,
-            counters,
-            after_steps,
-        },
-        remarks,
-    )
+    let run = Run {
+        records,
+        counters,
+        after_steps,
+    };
+    Ok((run, remarks))
 }
 
 /// An evaluator that follows a kernel.
@@ -101,11 +104,44 @@ pub struct Follower<'p> {
     verdict: Verdict,
     /// Whom a rule has just rejected: what is sent to it next is the answer.
     rejected: Option<u128>,
+    /// The compiled form of the same policy, judging in step.
+    image: Option<Twin<'p>>,
     /// What went differently on the way, at most a few lines.
     pub remarks: Vec<String>,
 }
 
 const REMARKS_MAX: usize = 12;
+
+/// The compiled form of a policy with memory of its own.
+struct Twin<'p> {
+    runner: Runner<'p>,
+    live: Reference,
+    passage: Passage,
+}
+
+impl Twin<'_> {
+    /// Judges a packet and says whether it comes to the same as the evaluator.
+    fn agrees(
+        &mut self,
+        packet: &Packet,
+        before: &Passage,
+        begins: bool,
+        expected: &Judgement,
+        now_ms: u64,
+    ) -> bool {
+        if begins {
+            self.live.begin();
+            self.passage = before.clone();
+        }
+        (self.passage.mark, self.passage.tos) = (before.mark, before.tos);
+        let found = self
+            .runner
+            .judge(packet, &mut self.passage, &mut self.live, now_ms);
+        found.verdict == expected.verdict
+            && found.matched == expected.matched
+            && (found.mark, found.tos, found.state) == (expected.mark, expected.tos, expected.state)
+    }
+}
 
 impl<'p> Follower<'p> {
     /// A fresh evaluator with the gateway's addresses.
@@ -118,8 +154,23 @@ impl<'p> Follower<'p> {
             passage: Passage::default(),
             verdict: Verdict::Accept,
             rejected: None,
+            image: None,
             remarks: Vec::new(),
         }
+    }
+
+    /// Has the compiled image of the policy judge every packet too.
+    pub fn with_image(mut self, image: &'p [u8], now_ms: u64) -> Result<Self> {
+        let runner = Runner::new(image, now_ms).context("the image")?;
+        let mut live = Reference::new(self.evaluator.policy());
+        live.locals = gateway_addresses();
+        let passage = Passage::default();
+        self.image = Some(Twin {
+            runner,
+            live,
+            passage,
+        });
+        Ok(self)
     }
 
     /// Judges one sighting.
@@ -170,10 +221,16 @@ impl<'p> Follower<'p> {
             self.remark(sighting, &text);
             self.passage.tos = packet.tos;
         }
-        self.verdict = self
-            .evaluator
-            .judge(&packet, &mut self.passage, now_ms)
-            .verdict;
+        let begins = matches!(sighting.hook, Hook::Prerouting | Hook::Output) && !again;
+        let before = self.passage.clone();
+        let expected = self.evaluator.judge(&packet, &mut self.passage, now_ms);
+        self.verdict = expected.verdict;
+        if let Some(twin) = &mut self.image {
+            let same = twin.agrees(&packet, &before, begins, &expected, now_ms);
+            if !same {
+                self.remark(sighting, "is judged otherwise by the compiled image");
+            }
+        }
         self.rejected = matches!(self.verdict, Verdict::Reject(_)).then_some(packet.src);
         if sighting.state.is_some() && sighting.state != self.passage.state {
             let text = format!("is {:?}, not {:?}", sighting.state, self.passage.state);
