@@ -8,8 +8,8 @@ use super::Error;
 use crate::history::Record;
 use crate::image::layout::{self, Test};
 use weir_policy::model::{
-    AddrMatch, AddrType, Cmp, Cond, CtField, MssOp, Op, Owner, PacketType, Policy, RangeSet,
-    RuleId, Test as ModelTest,
+    AddrMatch, AddrType, Cmp, Cond, CtField, MssOp, Op, Owner, PacketType, RangeSet, RuleId,
+    Test as ModelTest,
 };
 use zerocopy::IntoBytes;
 
@@ -49,12 +49,7 @@ fn words(value: u128) -> [u64; 2] {
 }
 
 /// The tests that a condition becomes when it is run.
-pub fn tests(
-    policy: &Policy,
-    test: &ModelTest,
-    rule: RuleId,
-    blob: &mut Blob,
-) -> Result<Vec<Test>, Error> {
+pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test>, Error> {
     let mut out = Test {
         negate: u8::from(test.negate),
         ..Test::default()

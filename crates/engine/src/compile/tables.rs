@@ -6,7 +6,7 @@
 //! bits: tried on a sample, best expected group size for most terms (tuple-space search with merged
 //! tuples, as Srinivasan, Suri and Varghese (SIGCOMM 1999) and TupleMerge (2018) have it).
 
-use super::span::{Field, Span};
+use super::span::Span;
 use super::term::{Term, address_last};
 use crate::image::layout::{GROUP_MAX, HashTable, Record4, Record6, SERVICES_MAX, TABLES_MAX};
 use crate::image::write::Writer;
