@@ -38,7 +38,10 @@ fn the_kernel_equals_the_evaluator() {
     let mut all = Tally::default();
     let mut refused = 0;
     for seed in 0..policies {
-        let shape = Shape::default();
+        let shape = Shape {
+            histories: seed % 2 == 1,
+            ..Shape::default()
+        };
         let policy = policy(seed, shape);
         let compiled = compile(&policy, &Options::default()).expect("it compiles");
         if !weir_plane::swap::is_supported(&compiled.image) {
