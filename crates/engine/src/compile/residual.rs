@@ -31,9 +31,9 @@ impl Blob {
         at
     }
 
-    fn pairs<T: Copy + Into<u32>>(&mut self, set: &RangeSet<T>) -> (u32, u32)
+    fn pairs<T>(&mut self, set: &RangeSet<T>) -> (u32, u32)
     where
-        T: weir_policy::model::Value,
+        T: weir_policy::model::Value + Into<u32>,
     {
         let pairs: Vec<[u32; 2]> = set
             .ranges()

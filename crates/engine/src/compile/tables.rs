@@ -323,7 +323,7 @@ fn fill<'t>(
     for (at, (slot, number)) in taken.iter().enumerate() {
         if at == 0 || taken[at - 1].0 != *slot {
             let count = u32::from(counts[*slot as usize]);
-            words[*slot as usize] = (bytes.len() / 32) as u32 * 32 | count;
+            words[*slot as usize] = ((bytes.len() / 32) as u32 * 32) | count;
         }
         let (placed, ranges, service) = &open[*number as usize];
         match family {
