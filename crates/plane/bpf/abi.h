@@ -296,6 +296,7 @@ struct weir_handoff {
 	__u16 mtu;		/* of the receiving interface, for MSS clamping; 0: none */
 	__u8 state;		/* what the first hook found, 0: did not look */
 	__u8 family;
+	__u32 connmark;		/* of a conversation that this packet begins */
 };
 
 /* The same numbers as in plane::abi, so that neither side can change alone. */

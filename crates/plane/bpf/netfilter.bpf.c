@@ -112,6 +112,7 @@ static __always_inline void give_handoff(struct bpf_nf_ctx___local *ctx, struct 
 			bpf_map_delete_elem(&handoff, &w->seen.skb);
 		return;
 	}
+	w->handoff.connmark = w->flow.found == FLOW_FOUND_NEW ? w->flow.mark : 0;
 	w->handoff.length = w->seen.bytes.wire;
 	w->handoff.family = w->packet.family;
 	if (ctx->state->in)
@@ -157,16 +158,22 @@ static __always_inline void track(struct bpf_nf_ctx___local *ctx, struct walk *w
 	/* Test runs compare the state of every packet. */
 	if (!weir_testing && !(bits & (last ? WEIR_POLICY_TRACK : WEIR_POLICY_EARLY_STATE)))
 		return;
-	if (w->handoff.state) {
-		flow_peek(&w->packet, w->now_ms, &w->flow);
-		w->packet.state = w->handoff.state;
-		return;
-	}
 	if (w->packet.transport == WEIR_TRANSPORT_ICMP &&
 	    icmp_is_error(w->packet.proto, w->packet.src_port >> 8))
 		track_error(w, &b->scratch->about);
+	else if (w->handoff.state)
+		flow_peek(&w->packet, w->now_ms, &w->flow);
 	else
 		weir_flow_lookup(&w->packet, &w->flow, w->now_ms);
+	if (w->handoff.state) {
+		w->packet.state = w->handoff.state;
+		/* What begins a conversation has no flow yet; the last hook is to make it. */
+		if (w->packet.state == WEIR_STATE_NEW && w->flow.found == FLOW_FOUND_NONE) {
+			w->flow.found = FLOW_FOUND_NEW;
+			w->flow.mark = w->handoff.connmark;
+		}
+		return;
+	}
 	if (bits & WEIR_POLICY_EARLY_STATE)
 		w->handoff.state = w->packet.state;
 }

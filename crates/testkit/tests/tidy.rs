@@ -40,11 +40,6 @@ const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
         "tests",
         "one arm per condition of the model",
     ),
-    (
-        "crates/weir/tests/traffic.rs",
-        "counters_flows_and_log_tell_what_happened",
-        "one conversation, looked at from three sides",
-    ),
 ];
 
 /// Folders that hold other people's words or the machine's output.

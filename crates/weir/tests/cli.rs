@@ -68,7 +68,7 @@ fn check_notes_where_related_means_less_than_in_the_kernel() {
     folder.file("rules.v4", text);
     let run = folder.weir(&["check", "rules.v4"]).expect(0);
     assert!(
-        run.err.contains("data connections of FTP are NEW"),
+        run.err.contains("data connections of FTP (line 4) are NEW"),
         "{}",
         run.err
     );

@@ -91,6 +91,77 @@ fn count(counters: &[(u64, u64, u64)], line: u64) -> (u64, u64) {
     found.map_or((0, 0), |counter| (counter.1, counter.2))
 }
 
+fn check_counters(folder: &Folder, netns: &str) {
+    let counters = counted(folder, netns);
+    assert_eq!(
+        count(&counters, 5),
+        (1, 84),
+        "the second echo request is ESTABLISHED"
+    );
+    assert_eq!(count(&counters, 6).0, 1, "one SYN was logged: {counters:?}");
+    assert_eq!(
+        count(&counters, 7).0,
+        1,
+        "one SYN was accepted: {counters:?}"
+    );
+    assert_eq!(
+        count(&counters, 8).0,
+        1,
+        "one SYN was rejected: {counters:?}"
+    );
+    assert_eq!(
+        count(&counters, 9),
+        (1, 30),
+        "one datagram went out: {counters:?}"
+    );
+}
+
+fn check_flows(folder: &Folder, netns: &str) {
+    let flows = folder
+        .weir(&["flows", "--json", "--netns", netns])
+        .expect(0)
+        .records();
+    let tcp = flows
+        .iter()
+        .find(|flow| flow["proto"] == "tcp")
+        .expect("the TCP flow is listed");
+    assert_eq!(
+        (&tcp["src_ip"], &tcp["dest_port"]),
+        (&"10.77.0.1".into(), &7000.into())
+    );
+    assert_eq!(
+        (&tcp["answered"], &tcp["assured"]),
+        (&true.into(), &true.into())
+    );
+    let only = folder
+        .weir(&["flows", "--json", "--proto", "icmp", "--netns", netns])
+        .expect(0);
+    assert_eq!(only.records().len(), 1, "{only:?}");
+}
+
+fn check_log(log: Child) {
+    let output = log.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let records: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(records.len(), 2, "{text}");
+    assert_eq!(records[0]["weir"]["rule"], "rules.v4:6");
+    assert_eq!(
+        (&records[0]["proto"], &records[0]["dest_port"]),
+        (&"tcp".into(), &7000.into())
+    );
+    let line = records[0]["weir"]["text"].as_str().unwrap();
+    assert!(line.starts_with("try: IN=veth0 OUT= MAC="), "{line}");
+    assert!(line.contains(" SEQ=") && line.contains(" SYN "), "{line}");
+    assert_eq!(
+        (&records[1]["weir"]["kind"], &records[1]["weir"]["group"]),
+        (&"nflog".into(), &3.into())
+    );
+}
+
 #[test]
 fn counters_flows_and_log_tell_what_happened() {
     if weir_plane::kernel_or_skip("counters_flows_and_log").is_none() {
@@ -137,70 +208,9 @@ fn counters_flows_and_log_tell_what_happened() {
         .run(&["sh", "-c", "echo x | timeout 5 nc -u -w 1 10.77.0.1 9"]);
     drop(server);
 
-    let counters = counted(&folder, netns);
-    assert_eq!(
-        count(&counters, 5),
-        (1, 84),
-        "the second echo request is ESTABLISHED"
-    );
-    assert_eq!(count(&counters, 6).0, 1, "one SYN was logged: {counters:?}");
-    assert_eq!(
-        count(&counters, 7).0,
-        1,
-        "one SYN was accepted: {counters:?}"
-    );
-    assert_eq!(
-        count(&counters, 8).0,
-        1,
-        "one SYN was rejected: {counters:?}"
-    );
-    assert_eq!(
-        count(&counters, 9),
-        (1, 30),
-        "one datagram went out: {counters:?}"
-    );
-
-    let flows = folder
-        .weir(&["flows", "--json", "--netns", netns])
-        .expect(0)
-        .records();
-    let tcp = flows
-        .iter()
-        .find(|flow| flow["proto"] == "tcp")
-        .expect("the TCP flow is listed");
-    assert_eq!(
-        (&tcp["src_ip"], &tcp["dest_port"]),
-        (&"10.77.0.1".into(), &7000.into())
-    );
-    assert_eq!(
-        (&tcp["answered"], &tcp["assured"]),
-        (&true.into(), &true.into())
-    );
-    let only = folder
-        .weir(&["flows", "--json", "--proto", "icmp", "--netns", netns])
-        .expect(0);
-    assert_eq!(only.records().len(), 1, "{only:?}");
-
-    let output = log.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let records: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    assert_eq!(records.len(), 2, "{text}");
-    assert_eq!(records[0]["weir"]["rule"], "rules.v4:6");
-    assert_eq!(
-        (&records[0]["proto"], &records[0]["dest_port"]),
-        (&"tcp".into(), &7000.into())
-    );
-    let line = records[0]["weir"]["text"].as_str().unwrap();
-    assert!(line.starts_with("try: IN=veth0 OUT= MAC="), "{line}");
-    assert!(line.contains(" SEQ=") && line.contains(" SYN "), "{line}");
-    assert_eq!(
-        (&records[1]["weir"]["kind"], &records[1]["weir"]["group"]),
-        (&"nflog".into(), &3.into())
-    );
+    check_counters(&folder, netns);
+    check_flows(&folder, netns);
+    check_log(log);
 }
 
 #[test]

@@ -13,7 +13,8 @@ use super::statics::Context;
 use super::term::{Term, address_last};
 use crate::image::layout::{self, Op, Test};
 use weir_policy::model::{
-    ChainId, Cond, Flow, Policy, RejectKind, Root, Rule, RuleId, SetField, SetId, Verdict,
+    ChainId, Cond, Flow, Op as ModelOp, Policy, RejectKind, Root, Rule, RuleId, SetField, SetId,
+    Verdict,
 };
 
 /// Depth of chains calling chains.
@@ -181,6 +182,14 @@ impl Flattener<'_, '_> {
         entry.ops = ops
             .map(|(index, op)| residual::operation(op, rule.id, index))
             .collect();
+        let changes_set =
+            |op: &ModelOp| matches!(op, ModelOp::SetAdd { .. } | ModelOp::SetDelete { .. });
+        if rule.ops.iter().any(changes_set) {
+            return Err(Error::Unsupported {
+                what: "adding to or deleting from a set",
+                rule: rule.id,
+            });
+        }
         if entry.ops.len() > layout::OPS_MAX {
             return Err(Error::Rule {
                 limit: layout::OPS_MAX,
@@ -272,7 +281,7 @@ impl Flattener<'_, '_> {
                 self.set_guards(rule.id, *set, fields, test.negate, draft)?;
                 continue;
             }
-            let tests = residual::tests(self.policy, test, rule.id, self.blob)?;
+            let tests = residual::tests(test, rule.id, self.blob)?;
             if draft.tests.len() + tests.len() > layout::TESTS_MAX {
                 self.flush(rule.id, draft)?;
             }

@@ -29,8 +29,8 @@ pub struct Layers<'a> {
     pub services: &'a Services,
     /// Whether hashed tables and splits may be used.
     pub tables: bool,
-    /// Bytes left.
-    pub room: usize,
+    /// Bytes that the image may have.
+    pub limit: usize,
 }
 
 /// What was made.
@@ -136,6 +136,12 @@ impl Layers<'_> {
         let mut chunks = Vec::new();
         for terms in terms.chunks(CHUNK_TERMS_MAX) {
             chunks.push(builder.chunk(terms, writer)?);
+            if writer.length() > self.limit {
+                return Err(Error::Budget {
+                    given: writer.length(),
+                    limit: self.limit,
+                });
+            }
         }
         made.chunks = made.chunks.max(chunks.len());
         made.worst_loads = made

@@ -44,6 +44,8 @@ pub struct Options {
     pub reduce: bool,
     /// Whether large sets get hashed tables and split trees (off in tests that compare).
     pub tables: bool,
+    /// Seed of random samples (`statistic --mode random`).
+    pub seed: u64,
 }
 
 impl Default for Options {
@@ -53,6 +55,7 @@ impl Default for Options {
             entries_max: 1 << 22,
             reduce: true,
             tables: true,
+            seed: 0,
         }
     }
 }
@@ -93,6 +96,8 @@ pub struct Report {
     pub roots: Vec<RootReport>,
     /// Bytes of the image.
     pub bytes: usize,
+    /// Bytes of memory that histories need.
+    pub history_bytes: usize,
     /// Entries left out because no packet can reach them.
     pub shadowed: usize,
     /// Entries joined to another because they only count.
@@ -116,7 +121,7 @@ const SET_TERMS_MAX: usize = 1 << 16;
 /// Compiles a policy.
 pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
     let interfaces = Interfaces::of(policy)?;
-    let memory = crate::history::layout(policy, 0)?;
+    let memory = crate::history::layout(policy, options.seed)?;
     let mut writer = Writer::default();
     let mut header = Header::new_zeroed();
     header.magic = layout::MAGIC;
@@ -127,7 +132,10 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
     let patterns = interfaces.records();
     header.patterns = patterns.len() as u32;
     header.patterns_at = writer.section(patterns.as_bytes());
-    let mut report = Report::default();
+    let mut report = Report {
+        history_bytes: memory.bytes,
+        ..Report::default()
+    };
     for root in &policy.roots {
         let Some(number) = root_number(root.family, root.hook, root.table) else {
             continue;
@@ -243,11 +251,7 @@ impl RootMaker<'_> {
             interfaces: self.interfaces,
             services: &context.services,
             tables: self.options.tables,
-            room: self
-                .options
-                .budget
-                .min(LENGTH_MAX)
-                .saturating_sub(self.writer.length()),
+            limit: self.options.budget.min(LENGTH_MAX),
         };
         let made = layers.build(&flat, &mut record, self.writer)?;
         let at = self.writer.section(record.as_bytes());

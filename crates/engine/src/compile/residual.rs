@@ -8,8 +8,8 @@ use super::Error;
 use crate::history::Record;
 use crate::image::layout::{self, Test};
 use weir_policy::model::{
-    AddrMatch, AddrType, Cmp, Cond, CtField, MssOp, Op, Owner, PacketType, Policy, RangeSet,
-    RuleId, Test as ModelTest,
+    AddrMatch, AddrType, Cmp, Cond, CtField, MssOp, Op, Owner, PacketType, RangeSet, RuleId,
+    Test as ModelTest,
 };
 use zerocopy::IntoBytes;
 
@@ -31,9 +31,9 @@ impl Blob {
         at
     }
 
-    fn pairs<T: Copy + Into<u32>>(&mut self, set: &RangeSet<T>) -> (u32, u32)
+    fn pairs<T>(&mut self, set: &RangeSet<T>) -> (u32, u32)
     where
-        T: weir_policy::model::Value,
+        T: weir_policy::model::Value + Into<u32>,
     {
         let pairs: Vec<[u32; 2]> = set
             .ranges()
@@ -49,12 +49,7 @@ fn words(value: u128) -> [u64; 2] {
 }
 
 /// The tests that a condition becomes when it is run.
-pub fn tests(
-    policy: &Policy,
-    test: &ModelTest,
-    rule: RuleId,
-    blob: &mut Blob,
-) -> Result<Vec<Test>, Error> {
+pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test>, Error> {
     let mut out = Test {
         negate: u8::from(test.negate),
         ..Test::default()

@@ -63,14 +63,6 @@ impl<T: Field> Span<T> {
         }
     }
 
-    /// Number of ranges.
-    pub fn count(&self) -> usize {
-        match self {
-            Span::Any | Span::One(..) => 1,
-            Span::Many(set) => set.ranges().len(),
-        }
-    }
-
     /// Whether every value of `other` is in this set.
     pub fn covers(&self, other: &Self, top: T) -> bool {
         match (self, other) {

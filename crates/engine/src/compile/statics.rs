@@ -8,27 +8,11 @@ use super::interfaces::Interfaces;
 use super::service::{Bits, Service, Services};
 use super::span::Span;
 use super::term::{Term, address_last};
+use crate::packet::key::{fragment, transport};
 use weir_policy::model::{
     AddrMatch, Cond, Family, NamedSet, RangeSet, SetDimension, SetEntry, SetField, SetId, SetPart,
     Test,
 };
-
-/// Transport kinds, numbers of `enum weir_transport`.
-pub const TRANSPORT_NONE: u8 = 1;
-/// Cut short.
-pub const TRANSPORT_SHORT: u8 = 2;
-/// TCP.
-pub const TRANSPORT_TCP: u8 = 3;
-/// UDP and alike.
-pub const TRANSPORT_UDP: u8 = 4;
-/// SCTP.
-pub const TRANSPORT_SCTP: u8 = 5;
-/// ICMP and ICMPv6.
-pub const TRANSPORT_ICMP: u8 = 6;
-/// AH and ESP.
-pub const TRANSPORT_SPI: u8 = 7;
-/// Number of `WEIR_FRAGMENT_LATER`.
-pub const FRAGMENT_LATER: u8 = 3;
 
 /// What turning tests into terms needs to know.
 pub struct Context<'p> {
@@ -92,7 +76,7 @@ impl Context<'_> {
                 })
             }
             Cond::LaterFragment => {
-                let kind = Bits::of(|v| (v >> 3 & 3 == FRAGMENT_LATER) != negate);
+                let kind = Bits::of(|v| (v >> 3 & 3 == fragment::LATER) != negate);
                 self.service(Service {
                     kind,
                     ..Service::ANY
@@ -165,7 +149,7 @@ impl Context<'_> {
         dst: Option<&RangeSet<u16>>,
         negate: bool,
     ) -> Vec<Term> {
-        let kind = Bits::of(|v| (TRANSPORT_TCP..=TRANSPORT_SCTP).contains(&(v & 7)));
+        let kind = Bits::of(|v| (transport::TCP..=transport::SCTP).contains(&(v & 7)));
         let mut terms = self.service(Service {
             kind,
             ..Service::ANY
@@ -186,7 +170,7 @@ impl Context<'_> {
     }
 
     fn flags(&mut self, f: impl Fn(u8) -> bool) -> Vec<Term> {
-        let kind = Bits::of(|v| v & 7 == TRANSPORT_TCP);
+        let kind = Bits::of(|v| v & 7 == transport::TCP);
         let flags = Bits::of(f);
         self.service(Service {
             kind,
@@ -196,7 +180,7 @@ impl Context<'_> {
     }
 
     fn icmp(&mut self, kind: Option<u8>, codes: (u8, u8), negate: bool) -> Vec<Term> {
-        let transport = Bits::of(|v| v & 7 == TRANSPORT_ICMP);
+        let transport = Bits::of(|v| v & 7 == transport::ICMP);
         let mut terms = self.service(Service {
             kind: transport,
             ..Service::ANY
@@ -389,8 +373,8 @@ impl Context<'_> {
     /// What ipset takes for a port: see `policy::eval::sets`.
     fn set_ports(&mut self, proto: Option<u8>, first: u16, last: u16, side: usize) -> Vec<Term> {
         let icmp = if self.family == Family::V4 { 1 } else { 58 };
-        let ports = |v: u8| (TRANSPORT_TCP..=TRANSPORT_SCTP).contains(&(v & 7));
-        let readable = |v: u8| v >> 3 & 3 != FRAGMENT_LATER;
+        let ports = |v: u8| (transport::TCP..=transport::SCTP).contains(&(v & 7));
+        let readable = |v: u8| v >> 3 & 3 != fragment::LATER;
         let all = RangeSet::range(u16::MIN, u16::MAX);
         let (proto, kind, range, side) = match proto {
             None => (
@@ -401,7 +385,7 @@ impl Context<'_> {
             ),
             Some(p) if p == icmp => (
                 Bits::of(|v| v == p),
-                Bits::of(|v| v & 7 == TRANSPORT_ICMP && readable(v)),
+                Bits::of(|v| v & 7 == transport::ICMP && readable(v)),
                 RangeSet::range(first, last),
                 0,
             ),

@@ -6,7 +6,7 @@
 //! bits: tried on a sample, best expected group size for most terms (tuple-space search with merged
 //! tuples, as Srinivasan, Suri and Varghese (SIGCOMM 1999) and TupleMerge (2018) have it).
 
-use super::span::{Field, Span};
+use super::span::Span;
 use super::term::{Term, address_last};
 use crate::image::layout::{GROUP_MAX, HashTable, Record4, Record6, SERVICES_MAX, TABLES_MAX};
 use crate::image::write::Writer;
@@ -323,7 +323,7 @@ fn fill<'t>(
     for (at, (slot, number)) in taken.iter().enumerate() {
         if at == 0 || taken[at - 1].0 != *slot {
             let count = u32::from(counts[*slot as usize]);
-            words[*slot as usize] = (bytes.len() / 32) as u32 * 32 | count;
+            words[*slot as usize] = ((bytes.len() / 32) as u32 * 32) | count;
         }
         let (placed, ranges, service) = &open[*number as usize];
         match family {

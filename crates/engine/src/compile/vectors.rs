@@ -29,6 +29,9 @@ struct Rows {
     count: u32,
 }
 
+/// The interface classes that a service names; `None` for all of them.
+type ClassesOf = fn(&Service) -> &Option<Vec<u64>>;
+
 impl Rows {
     fn new(words: usize) -> Self {
         let stride = if words == 1 { 8 } else { (words + 1) * 8 };
@@ -206,7 +209,7 @@ impl Builder<'_> {
             let sets = terms.iter().map(|t| field(service(t)));
             chunk.small[at] = small_map(sets, 256, |set, v| set.has(v as u8), words, writer);
         }
-        let classes: [fn(&Service) -> &Option<Vec<u64>>; 2] = [|s| &s.input, |s| &s.output];
+        let classes: [ClassesOf; 2] = [|s| &s.input, |s| &s.output];
         for (at, field) in classes.into_iter().enumerate() {
             if ids.iter().all(|id| field(self.services.get(*id)).is_none()) {
                 continue;

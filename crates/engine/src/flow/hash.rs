@@ -44,9 +44,9 @@ mod tests {
         let seed = Seed([0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344]);
         let mut lines = vec![0u32; 1024];
         for i in 0..32_768u64 {
-            let pair = 0x0a80_0000 + (i >> 4) | 0x0a00_0001 << 32;
+            let pair = (0x0a80_0000 + (i >> 4)) | 0x0a00_0001 << 32;
             let hash = seed.hash(pair, 6 << 32 | 80 << 16 | (1024 + (i & 15)));
-            lines[(u64::from(hash as u32) * 1024 >> 32) as usize] += 1;
+            lines[((u64::from(hash as u32) * 1024) >> 32) as usize] += 1;
         }
         let (least, most) = (lines.iter().min().unwrap(), lines.iter().max().unwrap());
         assert!(

@@ -105,12 +105,10 @@ pub fn hash_limit(words: &mut [u64], seed: &Seed, record: &Record, p: &Key, now_
     };
     let waited = now_ms.saturating_sub(words[at + 6]);
     let mut missing = words[at + 5];
-    if per_ms != 0 {
-        missing = if waited > missing / per_ms {
-            0
-        } else {
-            missing - waited * per_ms
-        };
+    if waited.checked_mul(per_ms).is_none_or(|back| back > missing) {
+        missing = 0;
+    } else {
+        missing -= waited * per_ms;
     }
     let enough = full.saturating_sub(missing) >= cost;
     words[at + 5] = missing + if enough { cost } else { 0 };

@@ -17,7 +17,7 @@ use layout::{CHECKSUM_AT, LOADED_AT};
 pub fn checksum(bytes: &[u8]) -> u64 {
     let mut sum = 0xcbf2_9ce4_8422_2325u64;
     for (at, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
-        let word = if at * 8 == CHECKSUM_AT {
+        let word = if at * 8 == CHECKSUM_AT || at * 8 == LOADED_AT {
             0
         } else {
             u64::from_le_bytes(*word)

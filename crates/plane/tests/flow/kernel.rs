@@ -1,4 +1,8 @@
 //! The flow table's programs, loaded alone with a table of a chosen size.
+#![allow(
+    dead_code,
+    reason = "three tests share this file, and each uses a part"
+)]
 
 use std::mem::{offset_of, size_of};
 
@@ -50,7 +54,6 @@ pub struct Try {
 /// Loaded programs.
 pub struct Kernel {
     object: Object,
-    pub layout: Layout,
 }
 
 impl Kernel {
@@ -90,7 +93,7 @@ impl Kernel {
             }
         }
         let object = open.load().expect("the verifier takes it");
-        let kernel = Kernel { object, layout };
+        let kernel = Kernel { object };
         let mut control = vec![0u8; size_of::<Control>()];
         for (at, timeout) in Timeouts::default().0.into_iter().enumerate() {
             let offset = offset_of!(Control, settings) + 4 * at;
@@ -135,8 +138,10 @@ impl Kernel {
             .progs_mut()
             .find(|p| p.name() == "flow_try")
             .expect("flow_try");
-        let mut input = ProgramInput::default();
-        input.context_in = Some(one.as_mut_bytes());
+        let input = ProgramInput {
+            context_in: Some(one.as_mut_bytes()),
+            ..ProgramInput::default()
+        };
         let output = program.test_run(input).expect("it runs");
         assert_eq!(output.return_value, 0);
     }
@@ -149,9 +154,11 @@ impl Kernel {
             .find(|p| p.name() == name)
             .expect("a program");
         let data = [0u8; 64];
-        let mut input = ProgramInput::default();
-        input.data_in = Some(&data);
-        input.repeat = runs;
+        let input = ProgramInput {
+            data_in: Some(&data),
+            repeat: runs,
+            ..ProgramInput::default()
+        };
         let output = program.test_run(input).expect("it runs");
         output.duration.as_nanos() as f64
     }

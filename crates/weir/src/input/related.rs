@@ -4,7 +4,7 @@
 //! helper in the kernel whose ports the rules mention. RELATED means ICMP errors here; connections
 //! that FTP, SIP and the like announce inside their own traffic are NEW.
 
-use weir_policy::model::{Cond, CtState, Origin, Policy, Rule};
+use weir_policy::model::{Cond, CtState, Flow, Origin, Policy, Rule, Verdict};
 use weir_policy::syntax::{Diagnostic, Sources, Span};
 
 /// Ports of the protocols that the kernel has helpers for (`nf_conntrack_*` modules).
@@ -28,14 +28,19 @@ pub fn note(policy: &Policy, sources: &Sources) -> Option<Diagnostic> {
     let first = rules().find(|rule| asks_for_related(rule))?;
     let mut helped: Vec<(&str, Origin)> = Vec::new();
     for rule in rules() {
-        for name in helped_by(rule) {
+        let refuses = matches!(rule.flow, Flow::Verdict(Verdict::Drop | Verdict::Reject(_)));
+        // Who refuses a protocol does not lean on its helper.
+        for name in helped_by(rule).into_iter().filter(|_| !refuses) {
             if !helped.iter().any(|(known, _)| *known == name) {
                 helped.push((name, rule.origin));
             }
         }
     }
     let span = span(first.origin, sources)?;
-    let names: Vec<&str> = helped.iter().map(|(name, _)| *name).collect();
+    let names: Vec<String> = helped
+        .iter()
+        .map(|(name, origin)| format!("{name} (line {})", origin.line))
+        .collect();
     let message = match names.is_empty() {
         true => "RELATED means ICMP errors about known connections".to_owned(),
         false => format!(
@@ -43,14 +48,8 @@ pub fn note(policy: &Policy, sources: &Sources) -> Option<Diagnostic> {
             names.join(", ")
         ),
     };
-    let mut note = Diagnostic::note("related", span, message)
-        .help("connections announced inside FTP, SIP and the like need rules of their own");
-    for (name, origin) in helped {
-        if let Some(place) = self::span(origin, sources) {
-            note = note.related(place, format!("{name} is let through or looked for here"));
-        }
-    }
-    Some(note)
+    let note = Diagnostic::note("related", span, message);
+    Some(note.help("connections announced inside FTP, SIP and the like need rules of their own"))
 }
 
 fn asks_for_related(rule: &Rule) -> bool {

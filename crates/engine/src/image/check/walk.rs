@@ -19,9 +19,6 @@ fn hold(condition: bool, what: &'static str) -> Checked {
     }
 }
 
-/// Bytes of a history object that its test may read.
-const HISTORY_BYTES: u64 = 128;
-
 struct Checker<'i, 'b> {
     image: &'i Image<'b>,
     length: u64,
@@ -48,6 +45,7 @@ pub fn everything(image: &Image) -> Checked {
         size_of::<Pattern>(),
         "patterns",
     )?;
+    hold(header.history_count <= 1 << 20, "the number of histories")?;
     for (number, root) in header.roots.iter().chain(&header.shorts).enumerate() {
         if *root != 0 {
             let family = if number % 30 < 15 { 4 } else { 6 };
@@ -215,11 +213,7 @@ impl Checker<'_, '_> {
             }
             TEST_HISTORY => {
                 hold(test.a < self.image.header().history_count, "a history")?;
-                let end = u64::from(test.at) + HISTORY_BYTES;
-                hold(
-                    test.at == 0 || end <= self.length + 4096,
-                    "a history object",
-                )
+                self.array(test.at, 1, 64, "a history")
             }
             _ => Ok(()),
         }
