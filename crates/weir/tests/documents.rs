@@ -5,7 +5,7 @@
 //! In: fenced boxes named `TABLE FAMILY` or `refused TABLE FAMILY` with one rule per line, and
 //! boxes named `console` with a command after `$` and its output. Out: exit status and output
 //! of `weir`.
-//! Not here: what an accepted rule does, and the commands that need a kernel (`console root`).
+//! Not here: what an accepted rule does, and the commands that need a kernel (`console-root`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
