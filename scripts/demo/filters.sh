@@ -18,7 +18,7 @@ filter_load() {
 filter_counters() {
     case "$filter" in
     weir)
-        "$weir" counters --netns "$gateway" --rules --json |
+        "$weir" counters --netns "$gateway" --rules --nonzero --json |
             jq -r '.[] | [(.family | tostring | ltrimstr("ipv")), .table, .chain, .line, .packets]
                 | map(tostring) | join(" ")'
         ;;
