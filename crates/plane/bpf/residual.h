@@ -204,9 +204,12 @@ __noinline int test_rare(struct walk *w, __u32 test_at)
 			return WEIR_ABSENT;
 		return test_tcp_option(w, t->a, 0) >= 0;
 	case WEIR_TEST_TCP_MSS:
-		option = test_tcp_option(w, 2, 0);
-		if (option < 0x10000)
+		if (p->transport != WEIR_TRANSPORT_TCP)
 			return WEIR_ABSENT;
+		option = test_tcp_option(w, 2, 0);
+		/* As in xt_tcpmss: without the option it is in no range, so "not" holds. */
+		if (option < 0x10000)
+			return 0;
 		return in_pairs(image, mask, t->at, t->count, option & 0xffff);
 	case WEIR_TEST_SCTP:
 		return test_sctp(w, t->at, t->small, 0);

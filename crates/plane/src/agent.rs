@@ -27,8 +27,6 @@ pub struct Agent {
     rejects: Option<Reader>,
     v4: OwnedFd,
     v6: Option<OwnedFd>,
-    /// Asked for the source address of ICMPv6 answers.
-    route: Option<UdpSocket>,
     changes: OwnedFd,
     locals: Locals,
     pace: Pace,
@@ -45,23 +43,14 @@ impl Agent {
                 socket::address_changes().map_err(system("listening for address changes"))?;
             // A host without IPv6 has nothing to answer there.
             let v6 = socket::raw_v6().ok();
-            let route = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).ok();
-            Ok((
-                v4,
-                v6,
-                route,
-                changes,
-                locals::read()?,
-                Pace::of_namespace(),
-            ))
+            Ok((v4, v6, changes, locals::read()?, Pace::of_namespace()))
         })?;
-        let (v4, v6, route, changes, locals, pace) = made;
+        let (v4, v6, changes, locals, pace) = made;
         let mut agent = Agent {
             plane,
             rejects: None,
             v4,
             v6,
-            route,
             changes,
             locals,
             pace,
@@ -190,7 +179,10 @@ impl Agent {
 
     /// The address that the kernel would send from.
     fn source6(&self, to: Ipv6Addr, scope: u32) -> Option<Ipv6Addr> {
-        let route = self.route.as_ref()?;
+        // A new socket each time: one that was connected before keeps its source address.
+        let bind =
+            || UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).map_err(system("asking for a route"));
+        let route = self.plane.space.enter(bind).ok()?;
         route.connect(SocketAddrV6::new(to, 9, 0, scope)).ok()?;
         match route.local_addr().ok()?.ip() {
             IpAddr::V6(source) if !source.is_unspecified() => Some(source),

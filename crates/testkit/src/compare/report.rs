@@ -41,8 +41,9 @@ fn packets(case: &Case, left: &Run, right: &Run, names: (&str, &str)) -> Vec<Str
         let before = lines.len();
         lines.extend(only(names.0, &a.arrived, &b.arrived));
         lines.extend(only(names.1, &b.arrived, &a.arrived));
+        // Answers from user space may come later than what was forwarded meanwhile.
         if before == lines.len() && a.outcome == b.outcome {
-            lines.push("  the same packets in another order".to_owned());
+            lines.pop();
         }
     }
     lines
