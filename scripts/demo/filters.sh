@@ -33,7 +33,7 @@ filter_counters() {
 # line that is.
 iptables_counters() {
     in_namespace "$gateway" "$2" -c | awk -v family="$1" '
-        NR == FNR { line[$1, $2, $3] = $4; next }
+        FILENAME == ARGV[1] { line[$1, $2, $3] = $4; next }
         /^\*/ { table = substr($1, 2) }
         /^\[/ {
             split(substr($1, 2), counter, ":")

@@ -93,9 +93,10 @@ rule_lines() {
 }
 
 # moved_rules BEFORE AFTER: the lines "family table chain line" of the rules that counted packets
-# in between. Both files have "family table chain line packets".
+# in between. Both files have "family table chain line packets"; a rule that counted nothing yet
+# may be missing.
 moved_rules() {
-    awk 'NR == FNR { before[$1, $2, $3, $4] = $5; next }
+    awk 'FILENAME == ARGV[1] { before[$1, $2, $3, $4] = $5; next }
         $5 > before[$1, $2, $3, $4] { print $1, $2, $3, $4 }' "$1" "$2"
 }
 
