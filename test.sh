@@ -63,8 +63,9 @@ step "tests"
 mkdir -p target
 log=target/test.log
 started=$SECONDS
-# The limit keeps a hanging test from hanging whoever waits; a whole run is to take 30 minutes.
-timeout --kill-after=10 2400 cargo test --workspace --no-fail-fast 2>&1 | tee "$log" ||
+# The limit is for a test that hangs; a whole run takes far less. In the foreground, so that an
+# interrupt reaches the tests, which then remove their namespaces.
+timeout --foreground --kill-after=10 2400 cargo test --workspace --no-fail-fast 2>&1 | tee "$log" ||
     failed="$failed cargo-test"
 
 step "summary"
