@@ -8,7 +8,7 @@ use weir_engine::packet::{Arrival, build, settle};
 use weir_engine::run::{Reference, Runner};
 use weir_plane::testrun::TestRun;
 use weir_policy::eval::{Evaluator, Judgement, Passage};
-use weir_policy::model::{CtState, Family, Hook, Packet, Policy, Verdict};
+use weir_policy::model::{Family, Hook, Packet, Policy, Verdict};
 
 use crate::random::PacketSource;
 
@@ -161,7 +161,7 @@ impl Comparison<'_> {
         let bytes =
             build(packet, TestRun::LIMIT).map_err(|e| Mismatch(format!("{e} at {}", place())))?;
         let outcome = kernel
-            .judge(packet.family, &bytes, &arrival_of(packet), 0)
+            .judge(packet.family, &bytes, &Arrival::of(packet), 0)
             .map_err(|e| Mismatch(format!("{e} at {}", place())))?;
         let (verdict, deciding, mark) = (outcome.verdict, outcome.deciding, outcome.mark);
         same(
@@ -190,20 +190,8 @@ impl Comparison<'_> {
 fn on_the_wire(mut packet: Packet) -> Result<Packet, Mismatch> {
     settle(&mut packet);
     let bytes = build(&packet, usize::MAX).map_err(|e| Mismatch(format!("{e}: {packet:?}")))?;
-    weir_engine::packet::packet(&bytes, packet.length, &arrival_of(&packet))
+    weir_engine::packet::packet(&bytes, packet.length, &Arrival::of(&packet))
         .ok_or_else(|| Mismatch(format!("its bytes are refused: {packet:?}")))
-}
-
-fn arrival_of(packet: &Packet) -> Arrival {
-    Arrival {
-        hook: packet.hook,
-        in_iface: packet.in_iface.clone(),
-        out_iface: packet.out_iface.clone(),
-        mark: packet.mark,
-        mac: packet.mac,
-        packet_type: packet.packet_type,
-        owner: packet.owner,
-    }
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(
@@ -220,12 +208,3 @@ fn same<T: PartialEq + std::fmt::Debug>(
         place()
     )))
 }
-
-/// Whether this state's name is worth checking for in a tally.
-pub const STATES: [CtState; 5] = [
-    CtState::Invalid,
-    CtState::New,
-    CtState::Established,
-    CtState::Related,
-    CtState::Untracked,
-];

@@ -8,7 +8,6 @@
 
 pub mod compare;
 pub mod equality;
-pub mod files;
 pub mod netns;
 pub mod random;
 #[allow(unsafe_code)]

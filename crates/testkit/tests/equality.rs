@@ -3,8 +3,11 @@
 //! The number of policies and packets grows with `WEIR_EQUALITY_POLICIES` (default 300) and
 //! `WEIR_EQUALITY_PACKETS` (default 3,400 a policy, so over 10^6 in all).
 
+use std::path::Path;
+
 use weir_engine::compile::Options;
 use weir_policy::model::Hook;
+use weir_testkit::compare::{case, model};
 use weir_testkit::equality::{Comparison, Tally};
 use weir_testkit::random::{Shape, policy};
 
@@ -79,22 +82,13 @@ fn large_chains_equal_the_evaluator() {
     compare(20_000, shape, &FILTER_HOOKS, Options::default());
 }
 
-/// Files with a construct that weir refuses.
-const REFUSED: [&str; 3] = ["addrtype-routes", "kube-filter", "time-windows"];
-
 #[test]
 fn the_rule_files_people_write_equal_the_evaluator() {
     let packets = setting("WEIR_EQUALITY_PACKETS", 3_400);
-    let (mut all, mut refused) = (Tally::default(), Vec::<String>::new());
-    for (stem, texts) in weir_testkit::files::corpus() {
-        let policy = match weir_testkit::files::policy_of(&texts) {
-            Ok(policy) => policy,
-            Err(errors) => {
-                println!("{errors}");
-                refused.push(stem);
-                continue;
-            }
-        };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/configs/iptables");
+    let mut all = Tally::default();
+    for case in case::find(&folder).expect("the corpus must be readable") {
+        let policy = model::policy_of(&case).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         for options in [
             Options::default(),
             Options {
@@ -114,14 +108,10 @@ fn the_rule_files_people_write_equal_the_evaluator() {
             };
             match comparison.run() {
                 Ok(tally) => all.add(&tally),
-                Err(mismatch) => panic!("{stem}: {}", mismatch.0),
+                Err(mismatch) => panic!("{}: {}", case.name, mismatch.0),
             }
         }
     }
     println!("{all:?}");
-    assert!(
-        refused.iter().all(|stem| REFUSED.contains(&stem.as_str())),
-        "{refused:?}"
-    );
     assert!(all.verdicts.iter().all(|n| *n > 500), "{all:?}");
 }

@@ -1,20 +1,8 @@
 //! Packets survive the wire: written as bytes and parsed again, they say the same.
 
 use weir_engine::packet::{Arrival, build, key_of, packet, settle};
-use weir_policy::model::{Family, Hook, Packet, Transport};
+use weir_policy::model::{Family, Hook, Transport};
 use weir_testkit::random::{PacketSource, Shape, policy};
-
-fn arrival_of(packet: &Packet) -> Arrival {
-    Arrival {
-        hook: packet.hook,
-        in_iface: packet.in_iface.clone(),
-        out_iface: packet.out_iface.clone(),
-        mark: packet.mark,
-        mac: packet.mac,
-        packet_type: packet.packet_type,
-        owner: packet.owner,
-    }
-}
 
 #[test]
 fn bytes_and_fields_agree() {
@@ -37,7 +25,7 @@ fn bytes_and_fields_agree() {
             }
             let bytes = build(&made, usize::MAX).unwrap_or_else(|e| panic!("{e}: {made:?}"));
             assert_eq!(bytes.len(), made.length as usize, "{made:?}");
-            let read = packet(&bytes, made.length, &arrival_of(&made));
+            let read = packet(&bytes, made.length, &Arrival::of(&made));
             assert_eq!(read.as_ref(), Some(&made), "seed {seed}, packet {n}");
             let key =
                 weir_engine::packet::parse::parse(&bytes, made.length).expect("parsed before");

@@ -40,6 +40,19 @@ impl Arrival {
             owner: None,
         }
     }
+
+    /// Where this packet was met.
+    pub fn of(packet: &Packet) -> Arrival {
+        Arrival {
+            hook: packet.hook,
+            in_iface: packet.in_iface.clone(),
+            out_iface: packet.out_iface.clone(),
+            mark: packet.mark,
+            mac: packet.mac,
+            packet_type: packet.packet_type,
+            owner: packet.owner,
+        }
+    }
 }
 
 /// The packet in these bytes (from the network header on), of `wire` bytes in all; `None` when

@@ -54,13 +54,12 @@ pub fn policy_of(case: &Case) -> Result<Policy> {
         .collect();
     let (policy, report) = iptables::lower(&inputs, &LowerOptions::default());
     messages.extend(report.diagnostics);
-    policy.with_context(|| {
-        let errors = messages.iter().filter(|message| message.is_error());
-        errors
-            .map(|message| message.line(&sources))
-            .collect::<Vec<_>>()
-            .join("\n")
-    })
+    let errors = messages.iter().filter(|message| message.is_error());
+    let errors: Vec<String> = errors.map(|message| message.line(&sources)).collect();
+    // Lowering sees only what could be read, so a fault of reading has to be asked for here.
+    policy
+        .filter(|_| errors.is_empty())
+        .with_context(|| errors.join("\n"))
 }
 
 /// The evaluator's run over what the kernel showed; packets are the kernel's own.
