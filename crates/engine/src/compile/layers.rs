@@ -164,13 +164,21 @@ fn wide(flat: &Flat, terms: &[(&Term, u32)], given: usize) -> Error {
 fn chunk_terms(terms: &[(&Term, u32)]) -> usize {
     let bytes = |size: usize| -> usize {
         let part = &terms[..terms.len().min(size)];
-        let distinct = |side: usize| {
+        let addresses = |side: usize| {
             let spans = part.iter().map(|t| &t.0.address[side]);
             spans.collect::<HashSet<_>>().len()
         };
-        (2 * (distinct(0) + distinct(1)) + 2) * part.len() / 8
+        let ports = |side: usize| {
+            let spans = part.iter().map(|t| &t.0.port[side]);
+            spans.collect::<HashSet<_>>().len()
+        };
+        let distinct = addresses(0) + addresses(1) + ports(0) + ports(1);
+        (2 * distinct + 4) * part.len() / 8
     };
-    let fits = |size: &usize| *size == 1024 || bytes(*size) <= ROW_BYTES;
-    let sizes = [CHUNK_TERMS_MAX, CHUNK_TERMS_MAX / 2, 1024];
+    let fits = |size: &usize| {
+        let bytes = bytes(*size);
+        bytes <= ROW_BYTES && bytes * terms.len().div_ceil(*size) <= 4 * ROW_BYTES
+    };
+    let sizes = [CHUNK_TERMS_MAX, CHUNK_TERMS_MAX / 2];
     sizes.into_iter().find(fits).unwrap_or(1024)
 }
