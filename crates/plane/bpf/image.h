@@ -238,6 +238,8 @@ enum weir_test_kind {
 	WEIR_TEST_UNTIL = 19,
 	WEIR_TEST_MALFORMED = 20,
 	WEIR_TEST_DST_TYPE = 21,
+	WEIR_TEST_STATE = 22,
+	WEIR_TEST_HANDLING = 23,
 };
 
 struct weir_op {

@@ -11,7 +11,7 @@ use super::splits;
 use super::tables::{self, Hashed};
 use super::term::Term;
 use super::vectors::{self, Builder};
-use crate::image::layout::{CHUNK_TERMS_MAX, CHUNKS_MAX, GROUP_MAX, Leaf, Root};
+use crate::image::layout::{CHUNK_TERMS_MAX, CHUNKS_MAX, Fold, GROUP_MAX, Leaf, Root};
 use crate::image::write::Writer;
 use std::collections::HashSet;
 use weir_policy::model::Family;
@@ -60,13 +60,17 @@ impl Layers<'_> {
             terms.extend(flat.terms_of(at).iter().map(|term| (term, at as u32)));
         }
         let mut made = Made::default();
-        if self.tables && terms.len() > SMALL {
-            if let Some(hashed) = tables::build(&terms, self, writer) {
-                made.hashed = terms.len() - hashed.rest.len();
-                self.services(&hashed, root, writer);
-                made.worst_loads += hashed.tables.len() as u32 * (2 + 4 * GROUP_MAX as u32);
-                terms = hashed.rest;
-            }
+        let hashed = if self.tables && terms.len() > SMALL {
+            tables::build(&terms, self, writer)
+        } else {
+            None
+        };
+        if let Some(hashed) = hashed {
+            made.hashed = terms.len() - hashed.rest.len();
+            let fold = self.services(&hashed, root, writer);
+            made.worst_loads += vectors::fold_loads(&fold)
+                + hashed.tables.len() as u32 * (2 + 5 * GROUP_MAX as u32);
+            terms = hashed.rest;
         }
         if !self.tables {
             (root.chunks_at, root.chunks) = self.vectors(flat, &terms, 1, &mut made, writer)?;
@@ -96,12 +100,13 @@ impl Layers<'_> {
     }
 
     /// Writes the tables and the rows that say which services hold.
-    fn services(&self, hashed: &Hashed, root: &mut Root, writer: &mut Writer) {
+    fn services(&self, hashed: &Hashed, root: &mut Root, writer: &mut Writer) -> Fold {
         let fold = vectors::unit_rows(&hashed.folded, writer);
         root.services_at = writer.section(fold.as_bytes());
         root.services = hashed.services;
         root.tables = hashed.tables.len() as u32;
         root.tables_at = writer.section(hashed.tables.as_bytes());
+        fold
     }
 
     /// Bit vectors over terms, in chunks; one of so many `parts` of all terms.

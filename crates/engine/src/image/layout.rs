@@ -485,6 +485,12 @@ pub const TEST_CT: u8 = 16;
 pub const TEST_SRC_TYPE: u8 = 17;
 /// Of the destination address.
 pub const TEST_DST_TYPE: u8 = 21;
+/// State, with those of the kernel's NAT, in the mask `a`.
+pub const TEST_STATE: u8 = 22;
+/// What the kernel does with the packet has a bit of `a`.
+pub const TEST_HANDLING: u8 = 23;
+/// The highest of them.
+pub const TEST_LAST: u8 = TEST_HANDLING;
 /// History object `a`; its parameters at `at`.
 pub const TEST_HISTORY: u8 = 18;
 /// Time since the image was loaded is below `a` seconds.

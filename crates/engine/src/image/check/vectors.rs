@@ -93,7 +93,10 @@ impl Checker<'_, '_> {
             "what a fold uses",
         )?;
         hold(
-            fold.rows > 0 && fold.rows <= 1 << 16 && fold.stride > 0 && fold.stride % 8 == 0,
+            fold.rows > 0
+                && fold.rows <= 1 << 16
+                && fold.stride > 0
+                && fold.stride.is_multiple_of(8),
             "a fold's rows",
         )?;
         self.array(fold.rows_at, fold.rows, fold.stride as usize, "rows")?;
@@ -217,7 +220,7 @@ impl Checker<'_, '_> {
                         continue;
                     }
                     let fits = next >= map.rows && next + 256 <= map.tree;
-                    let aligned = next.wrapping_sub(map.rows) % 256 == 0;
+                    let aligned = next.wrapping_sub(map.rows).is_multiple_of(256);
                     hold(mask == 255 && fits && aligned && depth < 3, what)?;
                     below.insert(next);
                 }

@@ -4,9 +4,8 @@ use super::{Error, Image};
 use crate::image::layout::{
     AddressMap, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC_PORT, Entry, Fold, GROUP_MAX,
     HashTable, Leaf, Map, OPS_MAX, Op, Pattern, Prefixes4, RULES_MAX, Record4, Record6, Root,
-    SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_CT, TEST_DST_MASKED,
-    TEST_DST_TYPE, TEST_HISTORY, TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS,
-    TESTS_MAX, Test,
+    SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_CT, TEST_DST_MASKED, TEST_HISTORY,
+    TEST_LAST, TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test,
 };
 
 pub(super) type Checked = Result<(), Error>;
@@ -198,10 +197,7 @@ impl Checker<'_, '_> {
     }
 
     fn test(&self, test: &Test) -> Checked {
-        hold(
-            test.kind > 0 && test.kind <= TEST_DST_TYPE,
-            "a kind of test",
-        )?;
+        hold(test.kind > 0 && test.kind <= TEST_LAST, "a kind of test")?;
         hold(test.negate <= 1, "a negation")?;
         match test.kind {
             TEST_SRC_MASKED | TEST_DST_MASKED | TEST_SCTP => self.array(test.at, 1, 32, "a test"),
