@@ -6,16 +6,28 @@ use super::{Key, NONE, hashed, leaf};
 use crate::image::Image;
 use crate::image::layout::{Chunk, Fold, HashTable, Root};
 
+#[cfg(target_arch = "x86_64")]
+use super::vector::Vector;
+
+/// What a lookup reads of a root.
+#[derive(Clone, Debug)]
+pub(super) struct Parts {
+    pub(super) fold: Fold,
+    pub(super) tables: Vec<HashTable>,
+    /// Chunks of a root without a split tree, with the position of the first term of each.
+    pub(super) chunks: Vec<(Chunk, u32)>,
+}
+
 /// Looks for first entries in one root.
 #[derive(Clone, Debug)]
 pub struct Searcher<'i, 'b> {
     image: &'i Image<'b>,
     bytes: &'b [u8],
     root: Root,
-    fold: Fold,
-    tables: Vec<HashTable>,
-    /// Chunks of a root without a split tree, with the position of the first term of each.
-    chunks: Vec<(Chunk, u32)>,
+    parts: Parts,
+    /// The way with vectors, where the CPU and the root allow it.
+    #[cfg(target_arch = "x86_64")]
+    vector: Option<Vector<'b>>,
 }
 
 impl<'b> Image<'b> {
@@ -32,14 +44,26 @@ impl<'b> Image<'b> {
             let chunk: Chunk = self.read(root.chunks_at + at * size_of::<Chunk>() as u32);
             (chunk, self.read(chunk.positions_at))
         };
-        let chunks = if root.splits > 0 { 0 } else { root.chunks };
+        let count = if root.splits > 0 { 0 } else { root.chunks };
+        let tables: Vec<HashTable> = (0..root.tables).map(table).collect();
+        let chunks: Vec<(Chunk, u32)> = (0..count).map(chunk).collect();
+        #[cfg(target_arch = "x86_64")]
+        let vector = Vector::new(self.bytes()).filter(|_| {
+            root.splits == 0
+                && tables.iter().all(|table| table.record == 16)
+                && chunks.iter().all(|(chunk, _)| Vector::takes(chunk))
+        });
         Searcher {
             image: self,
             bytes: self.bytes(),
             root,
-            fold,
-            tables: (0..root.tables).map(table).collect(),
-            chunks: (0..chunks).map(chunk).collect(),
+            parts: Parts {
+                fold,
+                tables,
+                chunks,
+            },
+            #[cfg(target_arch = "x86_64")]
+            vector,
         }
     }
 
@@ -58,17 +82,26 @@ impl Searcher<'_, '_> {
     /// The position of the first entry that holds.
     #[inline]
     pub fn first(&self, key: &Key) -> u32 {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(vector) = self.vector {
+            return vector.first(&self.parts, self.root.entries - 1, key);
+        }
+        self.first_scalar(key)
+    }
+
+    /// The same, one word after the other.
+    pub fn first_scalar(&self, key: &Key) -> u32 {
         let mut best = self.root.entries - 1;
-        if !self.tables.is_empty() {
-            let services = fold_row(self.bytes, &self.fold, key);
-            for table in &self.tables {
+        if !self.parts.tables.is_empty() {
+            let services = fold_row(self.bytes, &self.parts.fold, key);
+            for table in &self.parts.tables {
                 best = best.min(hashed::probe(self.bytes, table, key, services, 0));
             }
         }
         if self.root.splits > 0 {
             return self.first_of_leaf(key, best);
         }
-        for (chunk, least) in &self.chunks {
+        for (chunk, least) in &self.parts.chunks {
             if *least >= best {
                 break;
             }
