@@ -27,11 +27,13 @@ const PORTS_MAX: usize = 16;
 /// Bytes of the rows of services.
 const ROWS_MAX: usize = 4 << 20;
 /// What a probe of one more table costs, in nanoseconds.
-const PROBE_COST: f64 = 12.0;
+const PROBE_COST: f64 = 30.0;
 /// Terms that are too many for bit vectors as long as a table takes some of them.
 const REST_MANY: usize = 4096;
 /// What one more word of bit vectors costs.
-const WORD_COST: f64 = 4.0;
+const WORD_COST: f64 = 1.0;
+/// What one more chunk costs.
+const CHUNK_COST: f64 = 12.0;
 
 /// Terms with the position of their entry.
 pub type Placed<'t> = (&'t Term, u32);
@@ -64,7 +66,8 @@ pub struct Hashed<'t> {
     pub rest: Vec<Placed<'t>>,
 }
 
-/// What bit vectors over terms cost, in nanoseconds of the kernel's program.
+/// What bit vectors over terms cost, in nanoseconds. All these figures are of the machine on which
+/// they were tried, see docs/classifier.md; only what they are to each other matters.
 fn rest_cost<'t>(rest: &[u32], open: &[Item], terms: &[Placed<'t>], layers: &Layers) -> f64 {
     let mut all: Vec<u32> = rest.to_vec();
     all.extend(open.iter().map(|item| item.term));
@@ -74,7 +77,7 @@ fn rest_cost<'t>(rest: &[u32], open: &[Item], terms: &[Placed<'t>], layers: &Lay
     let chunks = placed.len().div_ceil(1024) as f64;
     match placed.len() {
         0 => 0.0,
-        _ => 15.0 + 6.0 * chunks + WORD_COST * density::words(&placed, layers.services),
+        _ => 15.0 + CHUNK_COST * chunks + WORD_COST * density::words(&placed, layers.services),
     }
 }
 

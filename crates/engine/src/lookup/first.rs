@@ -2,9 +2,10 @@
 //! nothing is kept from one packet to the next.
 
 use super::class::{chunk_rows, fold_row, u32_at, u64_at};
-use super::{Key, NONE, hashed, leaf};
+use super::{Key, NONE, hashed};
 use crate::image::Image;
-use crate::image::layout::{Chunk, Fold, HashTable, Root};
+use crate::image::layout::{Chunk, DIM_DST_PORT, DIM_SRC_PORT, Fold, HashTable, Leaf, Root, Split};
+use std::marker::PhantomData;
 
 #[cfg(target_arch = "x86_64")]
 use super::vector::Vector;
@@ -14,14 +15,43 @@ use super::vector::Vector;
 pub(super) struct Parts {
     pub(super) fold: Fold,
     pub(super) tables: Vec<HashTable>,
-    /// Chunks of a root without a split tree, with the position of the first term of each.
+    /// Chunks with the position of the first term of each, leaf after leaf.
     pub(super) chunks: Vec<(Chunk, u32)>,
+    /// Where each leaf's chunks begin; without a split tree there is one leaf.
+    pub(super) leaves: Vec<u32>,
+    pub(super) nodes: Vec<Split>,
+    pub(super) splits: u32,
+}
+
+impl Parts {
+    /// The chunks that a packet can meet.
+    #[inline(always)]
+    pub(super) fn chunks_of(&self, key: &Key) -> &[(Chunk, u32)] {
+        let mut next = 0u32;
+        for _ in 0..self.splits {
+            let Some(node) = self.nodes.get(next as usize) else {
+                break;
+            };
+            let value = match node.dim as usize {
+                DIM_SRC_PORT => u32::from(key.port[0]),
+                DIM_DST_PORT => u32::from(key.port[1]),
+                _ => u32::from(key.proto),
+            };
+            next = node.next[usize::from(value >= node.bound)];
+        }
+        let leaf = (next & (u32::MAX >> 1)) as usize;
+        let bounds = self.leaves.get(leaf).zip(self.leaves.get(leaf + 1));
+        let range = bounds.map(|(from, until)| *from as usize..*until as usize);
+        range
+            .and_then(|range| self.chunks.get(range))
+            .unwrap_or_default()
+    }
 }
 
 /// Looks for first entries in one root.
 #[derive(Clone, Debug)]
 pub struct Searcher<'i, 'b> {
-    image: &'i Image<'b>,
+    image: PhantomData<&'i Image<'b>>,
     bytes: &'b [u8],
     root: Root,
     parts: Parts,
@@ -40,30 +70,44 @@ impl<'b> Image<'b> {
             Fold::default()
         };
         let table = |at: u32| self.read(root.tables_at + at * size_of::<HashTable>() as u32);
-        let chunk = |at: u32| -> (Chunk, u32) {
-            let chunk: Chunk = self.read(root.chunks_at + at * size_of::<Chunk>() as u32);
-            (chunk, self.read(chunk.positions_at))
+        let mut leaves: Vec<Leaf> = (0..root.leaves)
+            .map(|at| self.read(root.leaves_at + at * size_of::<Leaf>() as u32))
+            .collect();
+        if root.splits == 0 {
+            leaves = vec![Leaf {
+                chunks_at: root.chunks_at,
+                chunks: root.chunks,
+            }];
+        }
+        let (mut chunks, mut starts) = (Vec::new(), vec![0]);
+        for leaf in leaves {
+            for number in 0..leaf.chunks {
+                let chunk: Chunk = self.read(leaf.chunks_at + number * size_of::<Chunk>() as u32);
+                chunks.push((chunk, self.read(chunk.positions_at)));
+            }
+            starts.push(chunks.len() as u32);
+        }
+        let node = |at: u32| self.read(root.splits_at + at * size_of::<Split>() as u32);
+        let parts = Parts {
+            fold,
+            tables: (0..root.tables).map(table).collect(),
+            chunks,
+            leaves: starts,
+            nodes: (0..root.split_nodes).map(node).collect(),
+            splits: root.splits,
         };
-        let count = if root.splits > 0 { 0 } else { root.chunks };
-        let tables: Vec<HashTable> = (0..root.tables).map(table).collect();
-        let chunks: Vec<(Chunk, u32)> = (0..count).map(chunk).collect();
         #[cfg(target_arch = "x86_64")]
         let vector = Vector::new(self.bytes()).filter(|_| {
-            root.splits == 0
-                && tables.iter().all(|table| table.record == 16)
-                && chunks.iter().all(|(chunk, _)| Vector::takes(chunk))
+            parts.tables.iter().all(|table| table.record == 16)
+                && parts.chunks.iter().all(|(chunk, _)| Vector::takes(chunk))
         });
         Searcher {
-            image: self,
             bytes: self.bytes(),
             root,
-            parts: Parts {
-                fold,
-                tables,
-                chunks,
-            },
+            parts,
             #[cfg(target_arch = "x86_64")]
             vector,
+            image: PhantomData,
         }
     }
 
@@ -98,10 +142,7 @@ impl Searcher<'_, '_> {
                 best = best.min(hashed::probe(self.bytes, table, key, services, 0));
             }
         }
-        if self.root.splits > 0 {
-            return self.first_of_leaf(key, best);
-        }
-        for (chunk, least) in &self.parts.chunks {
+        for (chunk, least) in self.parts.chunks_of(key) {
             if *least >= best {
                 break;
             }
@@ -118,23 +159,6 @@ impl Searcher<'_, '_> {
         for (key, out) in keys.iter().zip(out) {
             *out = self.first(key);
         }
-    }
-
-    fn first_of_leaf(&self, key: &Key, best: u32) -> u32 {
-        let (chunks_at, chunks) = leaf(self.image, &self.root, key);
-        for number in 0..chunks {
-            let chunk: Chunk = self
-                .image
-                .read(chunks_at + number * size_of::<Chunk>() as u32);
-            if u32_at(self.bytes, chunk.positions_at) >= best {
-                break;
-            }
-            let found = self.first_of_chunk(&chunk, key);
-            if found != NONE {
-                return best.min(found);
-            }
-        }
-        best
     }
 
     /// The position of the first term of a chunk that holds; [`NONE`] without.

@@ -116,7 +116,7 @@ impl<'b> Vector<'b> {
                 }
             }
         }
-        for (chunk, least) in &parts.chunks {
+        for (chunk, least) in parts.chunks_of(key) {
             if *least >= best {
                 break;
             }
