@@ -169,7 +169,7 @@ enum weir_test_way {
  */
 struct weir_lane {
 	__u32 root;		/* of the filter table; 0: all packets go the whole way */
-	__u32 established;	/* for packets of established flows; 0: these go the whole way */
+	__u32 established;	/* for packets of established flows */
 	__u32 flags;		/* enum weir_lane_flag */
 	__u32 counts;		/* chain policies of tables without rules, which count first */
 	__u32 count[2];

@@ -335,9 +335,10 @@ static __always_inline int lane_judge(struct bpf_nf_ctx___local *ctx, bool v6)
 	const struct weir_lane *lane;
 	struct lane_flow flow = {};
 	const __u8 *image;
-	bool track;
+	__u32 root_at;
 	__u64 mask;
 	__u8 *table;
+	bool track;
 
 	if (!c || hook > WEIR_HOOK_OUTPUT)
 		return LANE_WHOLE;
@@ -351,6 +352,7 @@ static __always_inline int lane_judge(struct bpf_nf_ctx___local *ctx, bool v6)
 		return LANE_WHOLE;
 	p.hook = hook;
 	p.state = WEIR_STATE_INVALID;
+	root_at = lane->root;
 	mask = image_mask();
 	if (lane->flags & WEIR_LANE_CLASSES && !lane_classes(ctx, c, slot, &p))
 		return LANE_WHOLE;
@@ -363,8 +365,10 @@ static __always_inline int lane_judge(struct bpf_nf_ctx___local *ctx, bool v6)
 		table = weir_flows();
 		if (!table || !lane_flow_of(&p, table, c, now, &flow))
 			return LANE_WHOLE;
+		if (p.state == WEIR_STATE_ESTABLISHED)
+			root_at = lane->established;
 	}
-	if (!lane_walk(image, mask, lane->root, &p, &trail))
+	if (!lane_walk(image, mask, root_at, &p, &trail))
 		return LANE_WHOLE;
 	if (track)
 		lane_touch(&p, c, now, &flow);

@@ -98,7 +98,7 @@ pub struct Test {
 pub struct Lane {
     /// Root of the filter table; 0: all packets go the whole way.
     pub root: u32,
-    /// Root for packets of established flows; 0: these go the whole way.
+    /// Root for packets of established flows.
     pub established: u32,
     /// `enum weir_lane_flag`.
     pub flags: u32,

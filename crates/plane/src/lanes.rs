@@ -31,10 +31,15 @@ fn only_counts(image: &[u8], root: u32) -> Option<u32> {
 
 fn lane(image: &[u8], header: &Header, bits: u32, family: Family, hook: Hook) -> Option<Lane> {
     let root = |table| root_number(family, hook, table).map_or(0, |number| header.roots[number]);
+    let number = root_number(family, hook, Table::Filter)?;
     let mut lane = Lane {
-        root: root(Table::Filter),
+        root: header.roots[number],
+        established: header.established[number],
         ..Lane::default()
     };
+    if lane.established == 0 {
+        lane.established = lane.root;
+    }
     if bits & (hooks::HANDOFF | hooks::EARLY_STATE) != 0 {
         return None;
     }
