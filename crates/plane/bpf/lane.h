@@ -225,23 +225,68 @@ static __always_inline bool lane_classes(struct bpf_nf_ctx___local *ctx,
 	return lane_class_of(name, number, &p->out_class);
 }
 
-/* The first entry that holds, from *position on: of small roots. False: the whole way. */
-static __always_inline bool lane_lookup(const __u8 *image, __u64 mask,
-					 const struct weir_root *root, const struct weir_packet *p,
-					 __u32 *position)
+/* The first position in one chunk, or WEIR_NONE; WEIR_UNKNOWN when that takes many words. */
+#define WEIR_UNKNOWN (WEIR_NONE - 1)
+#define LANE_WORDS 3
+static __always_inline __u32 lane_chunk(const __u8 *image, __u64 mask, __u32 chunk_at, bool v6,
+					const struct weir_packet *p)
+{
+	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, chunk_at);
+	__u32 stride = c->stride, positions_at = c->positions_at, at = 0;
+	struct weir_cursor rows;
+	__u64 word, summary;
+
+	rows.rows[0] = c->addresses[0].rows_at +
+		       stride * address_class(image, mask, &c->addresses[0], v6, p->src);
+	rows.rows[1] = c->addresses[1].rows_at +
+		       stride * address_class(image, mask, &c->addresses[1], v6, p->dst);
+	rows.rows[2] = fold_row(image, mask, &c->fold, p);
+	rows.rows[3] = rows.rows[4] = rows.rows[2];
+	if (c->rows > 3) {
+		rows.rows[3] = c->ports[0].rows_at +
+			       stride * port_class(image, mask, &c->ports[0], p->src_port);
+		rows.rows[4] = c->ports[1].rows_at +
+			       stride * port_class(image, mask, &c->ports[1], p->dst_port);
+	}
+	word = rows_and(image, mask, &rows, 0);
+	if (c->words > 1) {
+		summary = word;
+		word = 0;
+		for (int i = 0; i < LANE_WORDS; i++) {
+			if (!summary)
+				return WEIR_NONE;
+			at = lowest_bit(summary);
+			summary &= summary - 1;
+			word = rows_and(image, mask, &rows, 8 + at * 8);
+			if (word)
+				break;
+		}
+		if (!word)
+			return summary ? WEIR_UNKNOWN : WEIR_NONE;
+	}
+	if (!word)
+		return WEIR_NONE;
+	return IMAGE_U32(image, mask, positions_at + (at * 64 + lowest_bit(word)) * 4);
+}
+
+/* The first entry that holds. False: the whole way. */
+static __always_inline bool lane_first(const __u8 *image, __u64 mask, const struct weir_root *root,
+				       bool v6, const struct weir_packet *p, __u32 *position)
 {
 	__u32 last = root->entries - 1, found = WEIR_NONE;
 
 	if (root->tables || root->splits || root->chunks > 1)
 		return false;
 	if (root->chunks)
-		found = chunk_next(image, mask, root->chunks_at, p->family == 6, p, *position);
+		found = lane_chunk(image, mask, root->chunks_at, v6, p);
+	if (found == WEIR_UNKNOWN)
+		return false;
 	*position = found < last ? found : last;
 	return true;
 }
 
 /* The entries that the packet meets in one root. False: the whole way. */
-static __always_inline bool lane_walk(const __u8 *image, __u64 mask, __u32 root_at,
+static __always_inline bool lane_walk(const __u8 *image, __u64 mask, __u32 root_at, bool v6,
 				      const struct weir_packet *p, struct lane_trail *trail)
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
@@ -252,7 +297,7 @@ static __always_inline bool lane_walk(const __u8 *image, __u64 mask, __u32 root_
 		const struct weir_entry *e;
 		__u32 at;
 
-		if (!lane_lookup(image, mask, root, p, &position))
+		if (!lane_first(image, mask, root, v6, p, &position))
 			return false;
 		at = entries_at + position * sizeof(*e);
 		e = IMAGE_AT(struct weir_entry, image, mask, at);
@@ -368,7 +413,7 @@ static __always_inline int lane_judge(struct bpf_nf_ctx___local *ctx, bool v6)
 		if (p.state == WEIR_STATE_ESTABLISHED)
 			root_at = lane->established;
 	}
-	if (!lane_walk(image, mask, root_at, &p, &trail))
+	if (!lane_walk(image, mask, root_at, v6, &p, &trail))
 		return LANE_WHOLE;
 	if (track)
 		lane_touch(&p, c, now, &flow);

@@ -72,6 +72,10 @@ pub struct Test {
     pub state: u8,
     /// `enum weir_test_way`.
     pub way: u8,
+    /// What the kernel does with it beside the filter (`model::handling`).
+    pub handling: u32,
+    /// Unused.
+    pub padding: u32,
     /// Result: the parsed packet.
     pub packet: Key,
     /// Result: the packet in an ICMP error.
@@ -222,9 +226,9 @@ pub struct Event {
 const _: () = {
     assert!(size_of::<Key>() == 88);
     assert!(size_of::<Settings>() == 64);
-    assert!(size_of::<Test>() == 256);
+    assert!(size_of::<Test>() == 264);
     assert!(size_of::<Lane>() == 32);
-    assert!(size_of::<Control>() == 1408);
+    assert!(size_of::<Control>() == 1416);
     assert!(std::mem::offset_of!(Control, event_window) == 768);
     assert!(std::mem::offset_of!(Control, test) == 1088);
     assert!(size_of::<Local>() == 40);

@@ -1,6 +1,6 @@
 //! What packets of established flows meet: a list of its own, for the kernel's short way.
 //!
-//! In: a flattened root. Out: the same list as TCP and UDP packets see it whose flow is established,
+//! In: a flattened root. Out: the list as TCP and UDP packets see it whose flow is established,
 //! which in most files ends at one of the first rules. Only packets of [`domain`] may be given to
 //! it; for these it says exactly what the whole list says.
 

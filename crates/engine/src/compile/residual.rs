@@ -9,7 +9,7 @@ use crate::history::Record;
 use crate::image::layout::{self, Test};
 use weir_policy::model::{
     AddrMatch, AddrType, Cmp, Cond, CtField, MssOp, Op, Owner, PacketType, RangeSet, RuleId,
-    Test as ModelTest,
+    Test as ModelTest, handling,
 };
 use zerocopy::IntoBytes;
 
@@ -58,6 +58,15 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
     let unsupported = |what| Error::Unsupported { what, rule };
     match &test.cond {
         Cond::Mark { value, mask } => (out.kind, out.a, out.b) = (layout::TEST_MARK, *value, *mask),
+        Cond::State(mask) => (out.kind, out.a) = (layout::TEST_STATE, u32::from(mask.0)),
+        Cond::Ipsec { out: leaving } => {
+            let bit = if *leaving {
+                handling::IPSEC_OUT
+            } else {
+                handling::IPSEC_IN
+            };
+            (out.kind, out.a) = (layout::TEST_HANDLING, u32::from(bit));
+        }
         Cond::Connmark { value, mask } => {
             (out.kind, out.a, out.b) = (layout::TEST_CONNMARK, *value, *mask);
         }

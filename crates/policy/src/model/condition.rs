@@ -37,7 +37,8 @@ pub struct IfPattern {
     pub prefix: bool,
 }
 
-/// A set of connection tracking states, bits of [`super::CtState`].
+/// A set of connection tracking states, bits of [`super::CtState`], and of the kernel's address
+/// translation, bits of [`super::handling::TRANSLATED`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateMask(pub u8);
 
@@ -157,6 +158,11 @@ pub enum Cond {
     },
     /// Connection tracking state.
     State(StateMask),
+    /// The packet came (or is routed to leave) through IPsec.
+    Ipsec {
+        /// Leaving instead of coming.
+        out: bool,
+    },
     /// Fields of the flow entry.
     Ct(CtField),
     /// `mark & mask == value`, on the packet.

@@ -391,7 +391,10 @@ impl Maker {
             push(rng, cond, 8);
         }
         if self.shape.state && chance(rng, 20) && table != Table::Raw {
-            let mask = StateMask(rng.u8(1..32));
+            let mut mask = StateMask(rng.u8(1..32));
+            if chance(rng, 15) {
+                mask.0 = rng.u8(1..128);
+            }
             push(rng, Cond::State(mask), 10);
         }
         if family == Family::V4 && chance(rng, 3) {
@@ -540,7 +543,8 @@ fn transport(rng: &mut Rng, family: Family) -> Vec<Cond> {
 /// Conditions that real files use now and then.
 fn rare(rng: &mut Rng, sets: &[NamedSet], state: bool) -> Cond {
     let (a, b) = (rng.u16(20..200), rng.u16(20..1500));
-    match rng.u8(..8) {
+    match rng.u8(..9) {
+        7 => Cond::Ipsec { out: rng.bool() },
         0 => Cond::Length(RangeSet::range(a.min(b), a.max(b))),
         1 => Cond::Ttl(*pick(rng, &[Cmp::Eq(64), Cmp::Lt(64), Cmp::Gt(1)])),
         2 => Cond::Dscp(*pick(rng, &[0, 10, 46])),
