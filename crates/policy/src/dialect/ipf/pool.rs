@@ -1,0 +1,1 @@
+//! `ippool.conf`.
