@@ -164,7 +164,7 @@ impl Reader<'_> {
             // Could overwrite the flags (RFC 3128).
             packet.attributes |= attribute::SHORT;
         }
-        let odd = packet.more && packet.data % 8 != 0;
+        let odd = packet.more && !packet.data.is_multiple_of(8);
         if packet.offset + packet.data > 65_535 || packet.data == 0 || odd {
             packet.attributes |= attribute::BAD;
         }

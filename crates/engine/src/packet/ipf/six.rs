@@ -125,7 +125,7 @@ impl Reader<'_> {
         self.packet.more = place & 1 != 0;
         self.packet.offset = u32::from(place & !7);
         self.packet.id = word(self.bytes, header + 4)?;
-        if self.packet.more && self.packet.length % 8 != 0 {
+        if self.packet.more && !self.packet.length.is_multiple_of(8) {
             self.mark(attribute::BAD);
         }
         if self.packet.offset != 0 {

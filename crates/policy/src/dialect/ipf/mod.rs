@@ -2,8 +2,7 @@
 //!
 //! In: the text of an `ipf.conf`. Out: its rules as they are loaded, that is with variables put in,
 //! lists multiplied out and bodies flattened ([`parse`]), their canonical text ([`print()`]), and
-//! the lists in the order in which packets meet them ([`load`]). `ippool.conf` and `ipnat.conf` are
-//! the modules [`pool`] and [`nat`].
+//! the lists in the order in which packets meet them ([`load`]). `ippool.conf` is the module [`pool`].
 //!
 //! Both bracket styles of lists, both spellings of words that changed between versions, and address
 //! ranges are read everywhere; what only HP-UX has (`keep limit`, `log limit`, `return-icmpv6`) is
@@ -15,7 +14,6 @@
 pub mod ast;
 mod lex;
 pub mod load;
-pub mod nat;
 mod parse;
 pub mod pool;
 mod print;

@@ -8,6 +8,7 @@ use super::ast::{
     Action, Address, Destination, Direction, Fields, File, InterfaceAddress, Item, Language, Log,
     Matching, Name, PoolEntry, Port, Proto, Return, Rule, Side, TableKind, Tags, With, ones,
 };
+use super::parse::address::looks_like_interface;
 use super::words;
 use crate::dialect::iptables::names::protocols;
 use crate::model::Family;
@@ -202,15 +203,7 @@ fn interfaces(out: &mut String, rule: &Rule, options: &PrintOptions<'_>) {
         }
         out.push(' ');
     };
-    // The grammar has `in-via` and `out-via` right behind `on`, so that is where they read back;
-    // 5.1 prints them behind the destinations when there are any, and then cannot read them.
     pair(out, "on", &rule.on);
-    let via = if rule.direction == Direction::Out {
-        "in-via"
-    } else {
-        "out-via"
-    };
-    pair(out, via, &rule.via);
     for (word, destination) in [
         ("to", &rule.to),
         ("dup-to", &rule.dup_to),
@@ -232,6 +225,11 @@ fn interfaces(out: &mut String, rule: &Rule, options: &PrintOptions<'_>) {
     if rule.fastroute {
         out.push_str("fastroute ");
     }
+    let via = match rule.direction {
+        Direction::In => "out-via",
+        Direction::Out => "in-via",
+    };
+    pair(out, via, &rule.via);
 }
 
 fn fields_text(out: &mut String, rule: &Rule, fields: &Fields) {
@@ -319,7 +317,12 @@ fn side(out: &mut String, side: &Side) {
                 InterfaceAddress::Netmasked => "netmasked".to_owned(),
                 InterfaceAddress::Peer => "peer".to_owned(),
             };
-            put(out, format_args!("({name})/{suffix}"));
+            // Only a name that reads as an interface's stands without brackets.
+            let word = !matches!(which, InterfaceAddress::Masked(_));
+            match word || looks_like_interface(name) {
+                true => put(out, format_args!("{name}/{suffix}")),
+                false => put(out, format_args!("({name})/{suffix}")),
+            }
         }
         Address::Table(kind, name) => put(out, format_args!("{}/{name}", kind_word(*kind))),
         Address::Inline(kind, entries) => {
@@ -392,8 +395,7 @@ fn port_text(out: &mut String, port: Port) {
     }
 }
 
-fn list(out: &mut String, word: &str, names: impl Iterator<Item = &'static str>) {
-    let names: Vec<&str> = names.collect();
+fn list(out: &mut String, word: &str, names: &[String]) {
     if !names.is_empty() {
         put(out, format_args!(" {word} {}", names.join(",")));
     }
@@ -404,38 +406,37 @@ fn with_text(out: &mut String, with: &With) {
         return;
     }
     out.push_str(" with");
-    let options = |wanted: u32| {
+    let options = |wanted: u32, classes: u8| -> Vec<String> {
         let rows = words::IP_OPTIONS.iter().enumerate();
-        rows.filter(move |(bit, _)| wanted & (1 << bit) != 0)
-            .map(|(_, row)| row.name)
-    };
-    let classes = |wanted: u8| {
+        let own = rows.filter(|(bit, _)| wanted & (1 << bit) != 0);
+        let mut names: Vec<String> = own
+            .map(|(bit, row)| match with.doi {
+                Some(doi) if 1 << bit == words::OPTION_CIPSO => format!("cipso doi {doi}"),
+                _ => row.name.to_owned(),
+            })
+            .collect();
         let rows = words::CLASSES.iter().enumerate();
-        rows.filter(move |(bit, _)| wanted & (1 << bit) != 0)
-            .map(|(_, row)| row.0)
-    };
-    let headers = |wanted: u16| {
-        let rows = words::HEADERS.iter().enumerate();
-        rows.filter(move |(bit, _)| wanted & (1 << bit) != 0)
-            .map(|(_, row)| row.0)
-    };
-    let cipso = with.options_set & words::OPTION_CIPSO;
-    list(out, "opt", options(with.options_set & !cipso));
-    if cipso != 0 {
-        out.push_str(" opt cipso");
-        if let Some(doi) = with.doi {
-            put(out, format_args!(" doi {doi}"));
+        let own = rows.filter(|(bit, _)| classes & (1 << bit) != 0);
+        let own: Vec<&str> = own.map(|(_, row)| row.0).collect();
+        if !own.is_empty() {
+            names.push(format!("sec-class {}", own.join(",")));
         }
-    }
-    list(out, "opt sec-class", classes(with.classes_set));
-    list(out, "not opt", options(with.options & !with.options_set));
-    list(
-        out,
-        "not opt sec-class",
-        classes(with.classes & !with.classes_set),
+        names
+    };
+    let headers = |wanted: u16| -> Vec<String> {
+        let rows = words::HEADERS.iter().enumerate();
+        rows.filter(|(bit, _)| wanted & (1 << bit) != 0)
+            .map(|(_, row)| row.0.to_owned())
+            .collect()
+    };
+    list(out, "opt", &options(with.options_set, with.classes_set));
+    let (options_not, classes_not) = (
+        with.options & !with.options_set,
+        with.classes & !with.classes_set,
     );
-    list(out, "v6hdr", headers(with.headers));
-    list(out, "not v6hdr", headers(with.no_headers));
+    list(out, "not opt", &options(options_not, classes_not));
+    list(out, "v6hdr", &headers(with.headers));
+    list(out, "not v6hdr", &headers(with.no_headers));
     let mut comma = " ";
     for (word, bit) in words::ATTRIBUTES {
         if with.attributes & bit != 0 {

@@ -225,7 +225,7 @@ impl Record {
         out += &format!("{} -> {} ", end(packet, true), end(packet, false));
         let header = packet.length - packet.data.min(packet.length);
         out += &format!("PR {} len {header} ", protocol(packet.family, packet.proto));
-        out += &self.tail(header, style);
+        out += &self.tail(style);
         if self.keep_state {
             out += " K-S";
         }
@@ -237,7 +237,7 @@ impl Record {
         out
     }
 
-    fn tail(&self, header: u32, style: Style) -> String {
+    fn tail(&self, style: Style) -> String {
         let packet = &self.packet;
         let fragment = packet.is(attribute::FRAG);
         if fragment && packet.offset > 0 {
@@ -276,7 +276,6 @@ impl Record {
             (None, None, Some(_)) => packet.length.to_string(),
             (None, None, None) => format!("({})", packet.length),
         };
-        let _ = header;
         if fragment {
             let more = if packet.more { "+" } else { "" };
             out += &format!(

@@ -134,7 +134,7 @@ impl Evaluator<'_> {
                 }
                 Action::Log => {
                     self.record(walk, Act::Log, Some((rule, number)));
-                    // 4.1 stops here; 5.1 looks at the quick of the result, which is not this rule's.
+                    // 4.1 stops here; 5.1 looks at the result's quick, which isn't this rule's.
                     if self.settings.log_quick_ends && rules.rules[rule].quick {
                         break;
                     }

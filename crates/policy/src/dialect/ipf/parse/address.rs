@@ -111,10 +111,11 @@ impl Parser<'_, '_, '_> {
         else {
             return Err(self.expected("an address"));
         };
-        if token.kind == Kind::Word && token.text.contains('-') {
-            if let Some(range) = self.range()? {
-                return Ok(vec![range]);
-            }
+        if token.kind == Kind::Word
+            && token.text.contains('-')
+            && let Some(range) = self.range()?
+        {
+            return Ok(vec![range]);
         }
         let text = self.glued_address();
         match ip(&text) {
@@ -420,7 +421,7 @@ fn ip(text: &str) -> Option<(Family, u128)> {
 }
 
 /// Letters and then digits, as interfaces are called.
-fn looks_like_interface(name: &str) -> bool {
+pub(in super::super) fn looks_like_interface(name: &str) -> bool {
     let digits = name.trim_start_matches(|c: char| c.is_ascii_alphabetic());
     digits.len() < name.len() && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }

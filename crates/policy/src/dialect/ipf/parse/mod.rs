@@ -5,10 +5,11 @@
 //! place is said. A rule is complete when its last possible word has been read, wherever the line
 //! ends; HP-UX ends it with the line.
 
-mod address;
+pub(super) mod address;
 mod check;
 mod expression;
 mod matching;
+mod pool;
 mod ports;
 mod rule;
 mod state;
@@ -90,6 +91,16 @@ pub fn parse(text: &str, source: SourceId, options: &ParseOptions<'_>) -> (File,
     check::duplicates(&mut file, &mut diagnostics);
     diagnostics.sort_by_key(|found| (found.span.start, found.span.end));
     (file, diagnostics)
+}
+
+/// A reader of tokens, for the other files of this language.
+pub(super) fn parser<'t, 'a, 'n>(
+    tokens: &'t [Token<'a>],
+    end: Span,
+    options: &'t ParseOptions<'n>,
+    diagnostics: Vec<Diagnostic>,
+) -> Parser<'t, 'a, 'n> {
+    Parser::new(tokens, end, options, diagnostics)
 }
 
 /// Reads tokens.

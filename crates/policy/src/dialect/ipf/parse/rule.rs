@@ -91,7 +91,6 @@ impl Parser<'_, '_, '_> {
     }
 
     fn action(&mut self, rule: &mut Rule) -> Parsed<()> {
-        let at = self.here();
         let Some(word) = self.take_one_of(&ACTIONS) else {
             let mut found = *self.expected("an action");
             if let Some(token) = self.peek() {
@@ -122,7 +121,6 @@ impl Parser<'_, '_, '_> {
         if takes_answer || hp_pass {
             rule.answer = self.answer()?;
         }
-        let _ = at;
         Ok(())
     }
 
@@ -310,6 +308,8 @@ impl Parser<'_, '_, '_> {
             "route-to",
             "reply-to",
             "fastroute",
+            "in-via",
+            "out-via",
         ])
     }
 
@@ -346,6 +346,7 @@ impl Parser<'_, '_, '_> {
             }
             "quick" => each(product, |rule| rule.quick = true),
             "on" => self.on(product)?,
+            "in-via" | "out-via" => self.via(at, product)?,
             "fastroute" => {
                 if product
                     .first()
@@ -387,14 +388,18 @@ impl Parser<'_, '_, '_> {
             });
         }
         let on = self.interface_pair()?;
-        let mut via = [None, None];
-        if self.take_one_of(&["in-via", "out-via"]).is_some() {
-            via = self.interface_pair()?;
+        each(product, |rule| rule.on = on.clone());
+        Ok(())
+    }
+
+    /// The other side's interfaces: behind `on`, or where printing puts them, behind destinations.
+    fn via(&mut self, at: Span, product: &mut Product) -> Parsed<()> {
+        if product.iter().any(|rule| rule.on[0].is_none()) {
+            let found = Diagnostic::error("syntax", at, "this needs an interface of this side");
+            return Err(Box::new(found.help("write `on NAME` in front")));
         }
-        each(product, |rule| {
-            rule.on = on.clone();
-            rule.via = via.clone();
-        });
+        let via = self.interface_pair()?;
+        each(product, |rule| rule.via = via.clone());
         Ok(())
     }
 
