@@ -47,7 +47,8 @@ fn check_places(found: &[Diagnostic], sources: &Sources) {
         assert!(diagnostic.span.end as usize <= source.text().len());
         assert!(diagnostic.span.start <= diagnostic.span.end);
         // Of many alike only the first says what to do.
-        let helped = found.iter().any(|other| other.code == diagnostic.code && other.help.is_some());
+        let alike = |other: &&Diagnostic| other.code == diagnostic.code;
+        let helped = found.iter().filter(alike).any(|other| other.help.is_some());
         assert!(!diagnostic.message.is_empty() && helped);
     }
 }

@@ -3,10 +3,10 @@
 use super::{Error, Image};
 use crate::image::layout::{
     AddressMap, CHUNK_TERMS_MAX, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_IN, DIM_PROTO, DIM_SRC,
-    DIM_SRC_PORT, DIMS, Entry, GROUP_MAX, HashTable, Leaf, Map, OPS_MAX, Op, Pattern, RULES_MAX,
-    Record4, Record6, Root, SEARCH_STEPS_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_CT,
-    TEST_DST_MASKED, TEST_HISTORY, TEST_LAST, TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED,
-    TEST_TCP_MSS, TESTS_MAX, Test,
+    DIM_SRC_PORT, DIMS, Entry, FLAG_PROPOSE, FLAG_STANDING, FLAG_VERDICT, GROUP_MAX, HashTable,
+    Leaf, Map, OPS_MAX, Op, Pattern, RULES_MAX, Record4, Record6, Root, SEARCH_STEPS_MAX,
+    SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_CT, TEST_DST_MASKED, TEST_HISTORY, TEST_LAST,
+    TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test,
 };
 
 type Checked = Result<(), Error>;
@@ -159,6 +159,11 @@ impl Checker<'_, '_> {
                 hold(rule < header.rule_count, "a rule")?;
             }
         }
+        let proposes = entry.flags & FLAG_PROPOSE != 0;
+        let named =
+            !proposes || entry.verdict == 0 && entry.rules == 1 && entry.flags & FLAG_VERDICT != 0;
+        let known = entry.flags & !(FLAG_PROPOSE | FLAG_STANDING | FLAG_VERDICT) == 0;
+        hold(known && named, "what an entry proposes")?;
         hold(usize::from(entry.tests) <= TESTS_MAX, "the number of tests")?;
         self.array(
             entry.tests_at,
