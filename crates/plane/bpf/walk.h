@@ -276,7 +276,7 @@ __noinline int weir_walk_on(struct walk *w)
 
 	if (!w)
 		return WEIR_VERDICT_DROP;
-	bpf_loop(WEIR_STEPS_MAX + WEIR_CHUNKS_MAX, walk_again, &rest, 0);
+	bpf_loop(WEIR_LOOKUPS_MAX, walk_again, &rest, 0);
 	if (rest.step != WEIR_STEP_ON)
 		return rest.step;
 	weir_reason(WEIR_REASON_IMAGE);

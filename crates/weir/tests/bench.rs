@@ -92,6 +92,25 @@ fn every_family_is_classified_without_a_difference() {
 }
 
 #[test]
+fn the_lookup_in_the_kernel_is_checked_too() {
+    let test = "the_lookup_in_the_kernel_is_checked_too";
+    let Some(()) = weir_plane::kernel_or_skip(test) else {
+        return;
+    };
+    for (family, more) in [("acl4", "--mix"), ("fw4", "--interior"), ("ipc1", "--v6")] {
+        let answer = classified(family, "900", &[more]);
+        let walkers = answer["walkers"].as_array().expect("walkers");
+        let found = walkers.iter().find(|walker| walker["name"] == "ebpf");
+        let kernel = found.expect("a line for it");
+        assert_eq!(kernel["available"], true, "{kernel:#}");
+        assert_eq!(
+            (&kernel["compared"], &kernel["differ"]),
+            (&8000.into(), &0.into())
+        );
+    }
+}
+
+#[test]
 fn packets_that_match_little_are_classified_without_a_difference() {
     for family in ["acl2", "fw4", "ipc1", "cross", "stair"] {
         check(family, 1000, &["--mix"]);
