@@ -134,6 +134,15 @@ enum weir_reason {
 	__WEIR_REASON_MAX = 16,
 };
 
+/* What the kernel does with a packet beside the filter; the translations are bits of states. */
+enum weir_handling {
+	WEIR_IPSEC_IN = 1,
+	WEIR_IPSEC_OUT = 2,
+	WEIR_SOURCE_TRANSLATED = 32,
+	WEIR_DESTINATION_TRANSLATED = 64,
+	WEIR_TRANSLATED = WEIR_SOURCE_TRANSLATED | WEIR_DESTINATION_TRANSLATED,
+};
+
 /* What BPF_PROG_TEST_RUN pretends; only programs loaded with weir_testing read it. */
 struct weir_test {
 	char in_name[16];
@@ -146,6 +155,8 @@ struct weir_test {
 	__u8 packet_type;
 	__u8 state;		/* enum weir_state: instead of the flow table; 0: ask the flow table */
 	__u8 parse_only;	/* copy the parsed packet out, accept */
+	__u32 handling;		/* enum weir_handling */
+	__u32 padding;
 	/* results */
 	struct weir_packet packet;
 	struct weir_packet inner;
@@ -302,8 +313,8 @@ struct weir_handoff {
 /* The same numbers as in plane::abi, so that neither side can change alone. */
 _Static_assert(sizeof(struct weir_packet) == 88, "plane::abi");
 _Static_assert(sizeof(struct weir_settings) == 64, "plane::abi");
-_Static_assert(sizeof(struct weir_test) == 256, "plane::abi");
-_Static_assert(sizeof(struct weir_control) == 896, "plane::abi");
+_Static_assert(sizeof(struct weir_test) == 264, "plane::abi");
+_Static_assert(sizeof(struct weir_control) == 904, "plane::abi");
 _Static_assert(__builtin_offsetof(struct weir_control, event_window) == 256, "plane::abi");
 _Static_assert(__builtin_offsetof(struct weir_control, test) == 576, "plane::abi");
 _Static_assert(sizeof(struct weir_local) == 40, "plane::abi");

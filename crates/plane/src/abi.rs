@@ -72,6 +72,10 @@ pub struct Test {
     pub state: u8,
     /// Only parse.
     pub parse_only: u8,
+    /// What the kernel does with it beside the filter (`model::handling`).
+    pub handling: u32,
+    /// Unused.
+    pub padding: u32,
     /// Result: the parsed packet.
     pub packet: Key,
     /// Result: the packet in an ICMP error.
@@ -195,8 +199,8 @@ pub struct Event {
 const _: () = {
     assert!(size_of::<Key>() == 88);
     assert!(size_of::<Settings>() == 64);
-    assert!(size_of::<Test>() == 256);
-    assert!(size_of::<Control>() == 896);
+    assert!(size_of::<Test>() == 264);
+    assert!(size_of::<Control>() == 904);
     assert!(std::mem::offset_of!(Control, event_window) == 256);
     assert!(std::mem::offset_of!(Control, test) == 576);
     assert!(size_of::<Local>() == 40);

@@ -4,6 +4,7 @@ pub mod abi;
 pub mod agent;
 pub mod answers;
 mod attach;
+pub mod bench;
 mod clock;
 mod counters;
 pub mod error;

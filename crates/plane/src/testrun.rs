@@ -211,5 +211,6 @@ fn test_of(arrival: &Arrival, state: u8) -> Test {
     }
     test.packet_type = convert::packet_type_number(arrival.packet_type);
     test.state = state;
+    test.handling = u32::from(arrival.handling);
     test
 }

@@ -40,7 +40,11 @@ fn the_kernel_equals_the_evaluator() {
     for seed in 0..policies {
         let shape = Shape {
             histories: seed % 2 == 1,
-            ..Shape::default()
+            ..if seed % 3 == 1 {
+                Shape::lists()
+            } else {
+                Shape::default()
+            }
         };
         let policy = policy(seed, shape);
         let compiled = compile(&policy, &Options::default()).expect("it compiles");

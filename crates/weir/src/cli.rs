@@ -55,6 +55,8 @@ pub enum Command {
     Log(cmd::log::Args),
     /// Stop enforcing, and leave nothing behind.
     Unload(cmd::unload::Args),
+    /// Measure the classifier, and make rule sets to measure it with; needs no privilege.
+    Bench(cmd::bench::Args),
     /// Answer rejected packets and watch over a trial; started by apply.
     #[command(hide = true)]
     Agent(cmd::agent::Args),
@@ -81,6 +83,7 @@ impl Command {
             Command::Log(args) => args.json,
             Command::Unload(args) => args.json,
             Command::Ipftest(_) => false,
+            Command::Bench(args) => args.json(),
             Command::Agent(_) | Command::Completions(_) | Command::Man(_) => false,
         }
     }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod bench;
 mod capture;
 mod cli;
 mod cmd;

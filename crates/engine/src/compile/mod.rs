@@ -5,13 +5,18 @@
 //! [`flatten`] (chains to entries, tests to terms), [`reduce`] (what cannot matter), then the
 //! classifier over the terms that are left ([`vectors`]).
 
+mod choose;
 mod error;
 mod flatten;
+mod fold;
+mod hash;
 mod interfaces;
 mod layers;
+mod maps;
 mod reduce;
 mod residual;
 mod service;
+mod sets;
 mod span;
 mod splits;
 mod statics;
@@ -308,7 +313,7 @@ impl RootMaker<'_> {
             };
             entries.push(layout::Entry {
                 verdict: entry.verdict,
-                padding: 0,
+                flags: entry.flags,
                 reject: entry.reject,
                 rule,
                 rules: entry.rules.len() as u32,

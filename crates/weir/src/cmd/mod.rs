@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod apply;
+pub mod bench;
 mod capturing;
 pub mod check;
 pub mod completions;
@@ -36,6 +37,7 @@ pub fn run(command: Command, out: &mut Output) -> anyhow::Result<Exit> {
         Command::Flows(args) => flows::run(&args, out),
         Command::Log(args) => log::run(&args, out),
         Command::Unload(args) => unload::run(&args, out),
+        Command::Bench(args) => bench::run(&args, out),
         Command::Agent(args) => agent::run(&args),
         Command::Completions(args) => completions::run(&args, out),
         Command::Man(args) => man::run(&args, out),
