@@ -301,7 +301,8 @@ static __always_inline bool lane_walk(const __u8 *image, __u64 mask, __u32 root_
 			return false;
 		at = entries_at + position * sizeof(*e);
 		e = IMAGE_AT(struct weir_entry, image, mask, at);
-		if (e->tests | e->ops || e->rules > LANE_RULES || e->verdict > WEIR_VERDICT_DROP)
+		if (e->tests | e->ops | (e->flags & WEIR_FLAG_PROPOSE) ||
+		    e->rules > LANE_RULES || e->verdict > WEIR_VERDICT_DROP)
 			return false;
 		trail->entry_at[i] = at;
 		trail->entries = i + 1;

@@ -272,7 +272,7 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 		track(ctx, w, c, b, last, bits);
 		verdict = walk_table(image, WEIR_TABLE_MANGLE, w);
 	}
-	if (verdict == WEIR_VERDICT_ACCEPT && last)
+	if (verdict == WEIR_VERDICT_ACCEPT)
 		verdict = walk_table(image, WEIR_TABLE_FILTER, w);
 	testing_result(c, w, verdict);
 	if (verdict != WEIR_VERDICT_ACCEPT)

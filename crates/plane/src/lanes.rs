@@ -25,7 +25,11 @@ fn at<T: FromBytes>(image: &[u8], offset: u32) -> Option<T> {
 fn only_counts(image: &[u8], root: u32) -> Option<u32> {
     let root: Root = at(image, root)?;
     let entry: Entry = at(image, root.entries_at)?;
-    let plain = root.entries == 1 && entry.tests == 0 && entry.ops == 0 && entry.rules == 1;
+    let plain = root.entries == 1
+        && entry.tests == 0
+        && entry.ops == 0
+        && entry.rules == 1
+        && entry.flags == 0;
     (plain && entry.verdict == ACCEPT).then_some(entry.rule)
 }
 

@@ -39,10 +39,13 @@ fn the_kernel_equals_the_evaluator() {
     let mut refused = 0;
     for seed in 0..policies {
         let shape = match seed % 4 {
-            0 => Shape::default(),
-            1 => Shape {
-                histories: true,
-                ..Shape::default()
+            0 | 1 => Shape {
+                histories: seed % 4 == 1,
+                ..if seed % 3 == 1 {
+                    Shape::lists()
+                } else {
+                    Shape::default()
+                }
             },
             // For the short way: with state and without.
             rest => Shape {

@@ -352,7 +352,7 @@ impl RootMaker<'_> {
             };
             entries.push(layout::Entry {
                 verdict: entry.verdict,
-                padding: 0,
+                flags: entry.flags,
                 reject: entry.reject,
                 rule,
                 rules: entry.rules.len() as u32,

@@ -26,6 +26,9 @@ pub struct Shape {
     /// Only what most rules of most files say: no operations, no rare conditions, no rejects, and
     /// often a rule in front that accepts established flows.
     pub plain: bool,
+    /// Whether there are skips, proposals, heads of groups and alternatives, and the filter table
+    /// at every hook.
+    pub lists: bool,
 }
 
 impl Default for Shape {
@@ -37,12 +40,33 @@ impl Default for Shape {
             state: true,
             changes: true,
             plain: false,
+            lists: false,
         }
     }
 }
 
+const HOOKS: [Hook; 5] = [
+    Hook::Prerouting,
+    Hook::Input,
+    Hook::Forward,
+    Hook::Output,
+    Hook::Postrouting,
+];
+
 /// Interface names that random policies and packets use.
 pub const INTERFACES: [&str; 5] = ["eth0", "eth1", "eth10", "wg0", "ppp-office12345"];
+
+impl Shape {
+    /// Lists: smaller, because proposals let a packet meet more of them.
+    pub fn lists() -> Self {
+        Shape {
+            rules_max: 14,
+            chains_max: 3,
+            lists: true,
+            ..Shape::default()
+        }
+    }
+}
 
 /// Makes the policy of this seed.
 pub fn policy(seed: u64, shape: Shape) -> Policy {
@@ -142,19 +166,13 @@ impl Maker {
     }
 
     fn tables(&mut self, family: Family) {
-        let mut tables = vec![(
-            Table::Filter,
-            &[Hook::Input, Hook::Forward, Hook::Output][..],
-        )];
+        let filter: &[Hook] = match self.shape.lists {
+            true => &HOOKS,
+            false => &[Hook::Input, Hook::Forward, Hook::Output],
+        };
+        let mut tables = vec![(Table::Filter, filter)];
         if self.shape.changes && chance(&mut self.rng, 40) {
-            let hooks = &[
-                Hook::Prerouting,
-                Hook::Input,
-                Hook::Forward,
-                Hook::Output,
-                Hook::Postrouting,
-            ];
-            tables.push((Table::Mangle, hooks));
+            tables.push((Table::Mangle, &HOOKS));
         }
         if self.shape.changes && chance(&mut self.rng, 30) {
             tables.push((Table::Raw, &[Hook::Prerouting, Hook::Output]));
@@ -203,6 +221,9 @@ impl Maker {
                 negate: false,
                 cond,
             }];
+        }
+        if self.shape.lists {
+            super::lists::change(&mut self.rng, &mut rules, callable);
         }
         let name = match hook {
             Some(hook) => format!("{hook:?}"),

@@ -5,7 +5,7 @@
 //! one file here and one line in [`all`].
 
 mod kernel;
-mod scalar;
+pub mod scalar;
 
 use super::filter::{FilterSet, Packet};
 use super::linear::NONE;
@@ -87,6 +87,8 @@ pub type Walkers<'a> = Vec<Box<dyn Walker + 'a>>;
 /// How they are used.
 #[derive(Clone, Copy, Debug)]
 pub struct With {
+    /// Packets handed to a batch walker at once.
+    pub batch: usize,
     /// Threads that look up at the same time.
     pub threads: usize,
 }
@@ -97,11 +99,12 @@ pub fn all<'a>(asked: &'a Asked<'a>, with: With) -> (Walkers<'a>, Vec<Absent>) {
         name,
         why: why.to_owned(),
     };
-    let mut missing = vec![
-        absent("vector", "the engine has no vectorised lookup"),
-        absent("batch", "the engine has no batch interface"),
+    let mut missing = vec![absent("vector", "the engine has no vectorised lookup")];
+    let mut walkers: Walkers<'a> = vec![
+        Box::new(scalar::Scalar::new(asked)),
+        Box::new(scalar::Batch::new(asked, with.batch)),
+        Box::new(scalar::Ordered::new(asked)),
     ];
-    let mut walkers: Walkers<'a> = vec![Box::new(scalar::Scalar::new(asked))];
     let kernel = match with.threads {
         1 => kernel::Kernel::new(asked),
         _ => Err("runs in one thread only".to_owned()),

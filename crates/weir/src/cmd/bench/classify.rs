@@ -128,6 +128,7 @@ fn walkers(
         passes: args.passes.into(),
     };
     let with = walk::With {
+        batch: args.batch.into(),
         threads: args.threads.into(),
     };
     let (mut here, absent) = walk::all(&asked, with);
