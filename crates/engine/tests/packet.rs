@@ -102,6 +102,7 @@ fn random_packet(random: &mut Rng, family: Family, depth: u32) -> Packet {
         mac: None,
         packet_type: weir_policy::model::PacketType::Unicast,
         owner: None,
+        handling: 0,
     };
     packet::settle(&mut packet);
     packet

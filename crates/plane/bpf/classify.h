@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which entries of a root hold for a packet: lookup_next gives the first position from a given one
- * on. Twin of engine::lookup. No helper is called; comparisons of packet fields are subtractions
- * whose sign is hidden from the compiler, because the verifier would follow both sides of a branch.
+ * Which entries of a root hold for a packet: lookup_step gives the first position from a given one
+ * on, lookup_first the first of all. Twin of engine::lookup. No helper is called; comparisons of
+ * packet fields are subtractions whose sign is hidden from the compiler, because the verifier would
+ * follow both sides of a branch.
  */
 #ifndef WEIR_CLASSIFY_H
 #define WEIR_CLASSIFY_H
@@ -50,8 +51,21 @@ static __always_inline __u32 lowest_bit(__u64 word)
 	return weir_bit_numbers[((word & -word) * 0x03f79d71b4cb0a89ULL) >> 58];
 }
 
+/* The class of an IPv4 address in a tree of bytes. */
+static __always_inline __u32 tree_class(const __u8 *image, __u64 mask,
+					const struct weir_address_map *m, __u32 address)
+{
+	__u32 at = m->tree_at, cell;
+
+	cell = IMAGE_U32(image, mask, at + (m->rows + (address >> 24)) * 4);
+	cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 16 & cell & 255)) * 4);
+	cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 8 & cell & 255)) * 4);
+	cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address & cell & 255)) * 4);
+	return cell >> 8;
+}
+
 /* Interval of an address, then its class. */
-static __always_inline __u32 address_class_v4(const __u8 *image, __u64 mask,
+static __always_inline __u32 search_v4(const __u8 *image, __u64 mask,
 					      const struct weir_address_map *m, __u32 address)
 {
 	__u32 base = m->base[1], cell, cell_last = m->cell_last, low, count, steps = m->steps;
@@ -73,7 +87,7 @@ static __always_inline __u32 address_class_v4(const __u8 *image, __u64 mask,
 	return IMAGE_U32(image, mask, bounds_at + low * 8 + 4);
 }
 
-static __always_inline __u32 address_class_v6(const __u8 *image, __u64 mask,
+static __always_inline __u32 search_v6(const __u8 *image, __u64 mask,
 					      const struct weir_address_map *m,
 					      const __u64 address[2])
 {
@@ -115,6 +129,17 @@ static __always_inline __u32 address_class_v6(const __u8 *image, __u64 mask,
 	return IMAGE_U32(image, mask, m->classes_at + low * 4);
 }
 
+static __always_inline __u32 address_class(const __u8 *image, __u64 mask,
+					   const struct weir_address_map *m, bool v6,
+					   const __u64 address[2])
+{
+	if (m->tree)
+		return tree_class(image, mask, m, address[1]);
+	if (v6)
+		return search_v6(image, mask, m, address);
+	return search_v4(image, mask, m, address[1]);
+}
+
 static __always_inline __u32 port_class(const __u8 *image, __u64 mask, const struct weir_map *m,
 					__u16 port)
 {
@@ -132,132 +157,173 @@ static __always_inline __u32 kind_of(const struct weir_packet *p)
 	return (p->transport & 7) | (p->fragment & 3) << 3 | state << 5;
 }
 
-/* Offsets of the rows that a packet's fields lead to. */
-struct weir_rows {
-	__u64 at[WEIR_DIMS];	/* whole words: the verifier tells half-written slots apart */
+/* Where the row is that all fields but the addresses lead to. */
+static __always_inline __u32 fold_row(const __u8 *image, __u64 mask, const struct weir_fold *f,
+				      const struct weir_packet *p)
+{
+	__u32 used = f->used, small, cell;
+
+#define SMALL(at, value) IMAGE_U16(image, mask, f->small_at[at] + (value) * 2)
+	small = SMALL(0, p->proto) + SMALL(1, kind_of(p)) + SMALL(2, p->tcp_flags);
+	small = IMAGE_U16(image, mask, f->forms_at + small * 2);
+	if (used & WEIR_FOLD_LINKS) {
+		__u32 link = SMALL(3, p->in_class) + SMALL(4, p->out_class);
+
+		link = IMAGE_U16(image, mask, f->links_at + link * 2);
+		small = IMAGE_U16(image, mask, f->smalls_at + (small * f->link_classes + link) * 2);
+	}
+#undef SMALL
+	cell = small;
+	if (used & WEIR_FOLD_PORTS) {
+		__u32 pair = port_class(image, mask, &f->ports[0], p->src_port) * f->ports[1].rows +
+			     port_class(image, mask, &f->ports[1], p->dst_port);
+
+		cell += IMAGE_U16(image, mask, f->pairs_at + pair * 2) * f->small_classes;
+	}
+	return f->rows_at + IMAGE_U16(image, mask, f->cells_at + cell * 2) * f->stride;
+}
+
+/*
+ * Where a lookup stands: at a chunk, whose rows are known once it is entered, and at a word of it.
+ * Chunks follow each other in evaluation order, so the cursor only moves on.
+ */
+struct weir_cursor {
+	__u32 root_at;
+	__u32 chunk_at;
+	__u32 chunk_end;
+	__u32 position;		/* looked for from here; found: where */
+	__u32 hashed;		/* the tables' next position, when not below that one */
+	__u32 head;		/* the vectors' next position, when not below that one */
+	__u32 stale;		/* whether the tables have to be asked first: lookup_probe */
+	__u32 begun;		/* whether head is known */
+	__u32 entered;		/* whether what follows is of the chunk at chunk_at */
+	__u32 seek;		/* whether terms before the position have to be left out first */
+	__u32 first;		/* terms of the chunk before this one are left out */
+	__u32 word_at;
+	__u64 word;		/* bits not yet given of that word */
+	__u64 summary;		/* words not yet begun */
+	__u64 rows[WEIR_ROWS_MAX];	/* whole words: the verifier tells half-written slots apart */
 };
 
-/*
- * Which dimensions a chunk uses: read anew wherever it is asked, because the verifier would keep
- * what it learned from the last time apart for every combination.
- */
-static __always_inline __u32 chunk_used(const struct weir_chunk *c)
+/* The AND of all rows at an offset within them. Without port rows those are the third again. */
+static __always_inline __u64 rows_and(const __u8 *image, __u64 mask,
+				      const struct weir_cursor *cursor, __u32 at)
 {
-	return *(const volatile __u32 *)&c->used;
+	return IMAGE_U64(image, mask, cursor->rows[0] + at) &
+	       IMAGE_U64(image, mask, cursor->rows[1] + at) &
+	       IMAGE_U64(image, mask, cursor->rows[2] + at) &
+	       IMAGE_U64(image, mask, cursor->rows[3] + at) &
+	       IMAGE_U64(image, mask, cursor->rows[4] + at);
 }
 
-/*
- * The row of a class, or of no use. Both are masked loads of their own: what becomes a pointer must
- * look the same to the verifier whether the dimension is used or not, and must not be a copy of
- * another register, or it would follow every combination.
- */
-#define ROW(dim, m, class)                                                                         \
-	if (used & (1 << (dim)))                                                                   \
-		r->at[dim] = ((m)->rows_at + stride * (class)) & mask;                             \
-	else                                                                                       \
-		r->at[dim] = *(const volatile __u32 *)&(m)->rows_at & mask;
-#define SMALL_ROW(dim, value)                                                                      \
-	ROW(dim, &c->small[(dim) - WEIR_DIM_PROTO],                                                \
-	    IMAGE_U16(image, mask, c->small[(dim) - WEIR_DIM_PROTO].table_at + (value) * 2))
-
-static __always_inline void chunk_rows(const __u8 *image, __u64 mask, const struct weir_chunk *c,
-				       bool v6, const struct weir_packet *p, struct weir_rows *r)
+/* Look up the rows of the chunk at the cursor, and AND what they begin with. */
+static __always_inline void chunk_enter(const __u8 *image, __u64 mask, bool v6,
+					const struct weir_packet *p, struct weir_cursor *cursor)
 {
-	__u32 used = chunk_used(c), stride = c->stride;
+	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, cursor->chunk_at);
+	__u32 stride = c->stride;
+	__u64 first, one;
 
-	ROW(WEIR_DIM_SRC, &c->addresses[0],
-	    v6 ? address_class_v6(image, mask, &c->addresses[0], p->src) :
-		 address_class_v4(image, mask, &c->addresses[0], p->src[1]))
-	ROW(WEIR_DIM_DST, &c->addresses[1],
-	    v6 ? address_class_v6(image, mask, &c->addresses[1], p->dst) :
-		 address_class_v4(image, mask, &c->addresses[1], p->dst[1]))
-	ROW(WEIR_DIM_SRC_PORT, &c->ports[0], port_class(image, mask, &c->ports[0], p->src_port))
-	ROW(WEIR_DIM_DST_PORT, &c->ports[1], port_class(image, mask, &c->ports[1], p->dst_port))
-	SMALL_ROW(WEIR_DIM_PROTO, p->proto)
-	SMALL_ROW(WEIR_DIM_KIND, kind_of(p))
-	SMALL_ROW(WEIR_DIM_FLAGS, p->tcp_flags)
-	SMALL_ROW(WEIR_DIM_IN, p->in_class)
-	SMALL_ROW(WEIR_DIM_OUT, p->out_class)
-}
-#undef ROW
-#undef SMALL_ROW
-
-/* The AND of all rows at an offset within them. */
-static __always_inline __u64 rows_and(const __u8 *image, __u64 mask, const struct weir_chunk *c,
-				      const struct weir_rows *r, __u32 at)
-{
-	__u32 used = chunk_used(c);
-	__u64 word = *(const volatile __u64 *)&c->ones;
-
-#pragma unroll
-	for (int dim = 0; dim < WEIR_DIMS; dim++)
-		if (used & (1 << dim))
-			word &= IMAGE_U64(image, mask, r->at[dim] + at);
-	return word;
+	cursor->rows[0] = c->addresses[0].rows_at +
+			  stride * address_class(image, mask, &c->addresses[0], v6, p->src);
+	cursor->rows[1] = c->addresses[1].rows_at +
+			  stride * address_class(image, mask, &c->addresses[1], v6, p->dst);
+	cursor->rows[2] = fold_row(image, mask, &c->fold, p);
+	cursor->rows[3] = cursor->rows[4] = cursor->rows[2];
+	if (c->rows > 3) {
+		cursor->rows[3] = c->ports[0].rows_at +
+				  stride * port_class(image, mask, &c->ports[0], p->src_port);
+		cursor->rows[4] = c->ports[1].rows_at +
+				  stride * port_class(image, mask, &c->ports[1], p->dst_port);
+	}
+	first = rows_and(image, mask, cursor, 0);
+	one = below32(c->words, 2);
+	cursor->word = first & one;
+	cursor->summary = first & ~one;
+	cursor->word_at = 0;
+	cursor->first = 0;
+	cursor->entered = true;
 }
 
-/* The first term of a chunk whose entry is at `from` or later. */
-static __always_inline __u32 chunk_from(const __u8 *image, __u64 mask, const struct weir_chunk *c,
-					__u32 from)
+/* Leave out terms of the chunk at the cursor whose entries are before `from`. */
+static __always_inline void chunk_seek(const __u8 *image, __u64 mask, struct weir_cursor *cursor,
+				       __u32 from)
 {
+	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, cursor->chunk_at);
 	__u32 low = 0, count = c->terms, at = c->positions_at;
 
 	for (int i = 0; i < 13; i++) {
-		__u32 half = count >> 1, middle = low + half;
+		__u32 half = count >> 1;
 
 		if (!count)
 			break;
-		if (IMAGE_U32(image, mask, at + middle * 4) < from) {
-			low = middle + 1;
+		if (IMAGE_U32(image, mask, at + (low + half) * 4) < from) {
+			low += half + 1;
 			count -= half + 1;
 		} else {
 			count = half;
 		}
 	}
-	return low;
+	cursor->first = low;
+	if (cursor->word_at == low / 64)
+		cursor->word &= ~0ULL << (low & 63);
+	else if (cursor->word_at < low / 64)
+		cursor->word = 0;
+	cursor->summary &= low / 64 < 64 ? ~0ULL << (low / 64 & 63) : 0;
+	cursor->seek = false;
 }
 
-/* The first position from `from` on in one chunk. */
-static __always_inline __u32 chunk_next(const __u8 *image, __u64 mask, __u32 chunk_at, bool v6,
-					const struct weir_packet *p, __u32 from)
+#define WEIR_WORDS_A_STEP 8
+
+/* Let the head be the vectors' next position from `from` on. False: not there yet, call again. */
+static __always_inline bool chunk_next(const __u8 *image, __u64 mask, bool v6,
+				       const struct weir_packet *p, struct weir_cursor *cursor,
+				       __u32 from)
 {
-	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, chunk_at);
-	__u32 first = *(const volatile __u32 *)&c->zero, positions_at = c->positions_at;
-	struct weir_rows r;
-	__u64 word, summary;
+	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, cursor->chunk_at);
+	__u32 positions_at = c->positions_at;
 
-	if (from) {
-		first = chunk_from(image, mask, c, from);
-		if (first >= c->terms)
-			return WEIR_NONE;
-	}
-	chunk_rows(image, mask, c, v6, p, &r);
-	word = rows_and(image, mask, c, &r, 0);
-	if (c->words == 1) {
-		word &= ~0ULL << (first & 63);
+	if (!cursor->entered)
+		chunk_enter(image, mask, v6, p, cursor);
+	if (cursor->seek)
+		chunk_seek(image, mask, cursor, from);
+	for (int i = 0; i < WEIR_WORDS_A_STEP; i++) {
+		__u64 word = cursor->word, summary = cursor->summary;
+		__u32 position;
+
+		if (!word) {
+			__u32 at;
+
+			if (!summary) {
+				cursor->chunk_at += sizeof(struct weir_chunk);
+				cursor->entered = false;
+				return false;
+			}
+			at = lowest_bit(summary);
+			cursor->summary = summary & (summary - 1);
+			word = rows_and(image, mask, cursor, 8 + at * 8);
+			if (at == cursor->first / 64)
+				word &= ~0ULL << (cursor->first & 63);
+			cursor->word = word;
+			cursor->word_at = at;
+		}
 		if (!word)
-			return WEIR_NONE;
-		return IMAGE_U32(image, mask, positions_at + lowest_bit(word) * 4);
+			continue;
+		cursor->word = word & (word - 1);
+		position = IMAGE_U32(image, mask,
+				     positions_at + (cursor->word_at * 64 + lowest_bit(word)) * 4);
+		if (position < from) {
+			cursor->seek = true;
+			return false;
+		}
+		cursor->head = position;
+		cursor->begun = true;
+		return true;
 	}
-	summary = word & (~0ULL << (first / 64 & 63));
-	for (int i = 0; i < WEIR_CHUNK_WORDS_MAX; i++) {
-		__u32 at;
-
-		if (!summary)
-			break;
-		at = lowest_bit(summary);
-		summary &= summary - 1;
-		word = rows_and(image, mask, c, &r, 8 + at * 8);
-		if (at == first / 64)
-			word &= ~0ULL << (first & 63);
-		if (word)
-			return IMAGE_U32(image, mask,
-					 positions_at + (at * 64 + lowest_bit(word)) * 4);
-	}
-	return WEIR_NONE;
+	return false;
 }
 
-static __always_inline __u64 table_hash(bool v6, const __u64 src[2], const __u64 dst[2], __u32 ports)
+static __always_inline __u64 table_hash(bool v6, const __u64 src[2], const __u64 dst[2], __u64 ports)
 {
 	__u64 hash = src[1] * 0x9e3779b97f4a7c15ULL + dst[1] * 0xbf58476d1ce4e5b9ULL +
 		     ports * 0x94d049bb133111ebULL;
@@ -279,18 +345,30 @@ static __always_inline __s64 outside16(const __u16 range[2], __u16 value)
 	return (__s64)((__u64)range[1] - (__u64)(__u16)(value - range[0]));
 }
 
-/* The sign bit is set when the packet's service word has not the bit. */
-static __always_inline __s64 not_served(__u64 services, __u32 service)
+/* The sign bit is set when the service's bit is not set in the row of services. */
+static __always_inline __s64 not_served(const __u8 *image, __u64 mask, __u32 services,
+					__u32 service)
 {
-	return (__s64)(services >> (service & 63) & 1) - 1;
+	__u64 word = IMAGE_U64(image, mask, services + (service >> 6) * 8);
+
+	return (__s64)(word >> (service & 63) & 1) - 1;
+}
+
+/* The sign bit is set when an address differs. */
+static __always_inline __s64 prefixes4_misses(const struct weir_prefixes4 *r,
+					      const struct weir_packet *p)
+{
+	__u64 differs = (__u64)((__u32)p->src[1] ^ r->src) >> (r->shifts[0] & 63) |
+			(__u64)((__u32)p->dst[1] ^ r->dst) >> (r->shifts[1] & 63);
+
+	return (__s64)(0 - differs);
 }
 
 static __always_inline __s64 record4_misses(const struct weir_record4 *r,
-					    const struct weir_packet *p, __u64 services)
+					    const struct weir_packet *p)
 {
 	return outside(r->src[0], r->src[1], p->src[1]) | outside(r->dst[0], r->dst[1], p->dst[1]) |
-	       outside16(r->src_port, p->src_port) | outside16(r->dst_port, p->dst_port) |
-	       not_served(services, r->service);
+	       outside16(r->src_port, p->src_port) | outside16(r->dst_port, p->dst_port);
 }
 
 /* A shift by 0 to 64 bits. */
@@ -300,7 +378,7 @@ static __always_inline __u64 without(__u64 bits, __u8 shift)
 }
 
 static __always_inline __s64 record6_misses(const struct weir_record6 *r,
-					    const struct weir_packet *p, __u64 services)
+					    const struct weir_packet *p)
 {
 	__u64 differs = without(r->src[0] ^ p->src[0], r->shifts[0]) |
 			without(r->src[1] ^ p->src[1], r->shifts[1]) |
@@ -309,43 +387,53 @@ static __always_inline __s64 record6_misses(const struct weir_record6 *r,
 
 	/* Any bit of the difference to the sign bit. */
 	return (__s64)(differs | (0 - differs)) | outside16(r->src_port, p->src_port) |
-	       outside16(r->dst_port, p->dst_port) | not_served(services, r->service);
+	       outside16(r->dst_port, p->dst_port);
 }
 
 /* The first position from `from` on in one hashed table. Groups are sorted by position. */
 static __always_inline __u32 table_next(const __u8 *image, __u64 mask, __u32 table_at, bool v6,
-					const struct weir_packet *p, __u64 services, __u32 from)
+					const struct weir_packet *p, __u32 services, __u32 from)
 {
 	const struct weir_hash_table *t = IMAGE_AT(struct weir_hash_table, image, mask, table_at);
 	const __u64 src[2] = { v6 ? p->src[0] & t->masks[0] : 0, p->src[1] & t->masks[1] };
 	const __u64 dst[2] = { v6 ? p->dst[0] & t->masks[2] : 0, p->dst[1] & t->masks[3] };
-	__u32 ports = ((__u32)p->src_port << 16 | p->dst_port) & t->ports, slot, at;
+	__u64 ports = ((__u64)p->proto << 32 | (__u32)p->src_port << 16 | p->dst_port) & t->ports;
+	__u32 size = t->record, slot, at;
 
 	slot = table_hash(v6, src, dst, ports) >> (t->shift & 63);
 	slot = IMAGE_U32(image, mask, t->slots_at + slot * 4);
-	at = t->groups_at + (slot & ~31U);
-	slot &= 31;
+	at = t->groups_at + (slot & ~15U);
+	slot &= 15;
 	for (int i = 0; i < WEIR_GROUP_MAX; i++) {
+		__u32 position, service;
 		__s64 misses;
-		__u32 position;
 
 		if (i >= slot)
 			break;
-		if (v6) {
-			const struct weir_record6 *r =
-				IMAGE_AT(struct weir_record6, image, mask, at);
+		if (size == sizeof(struct weir_prefixes4)) {
+			const struct weir_prefixes4 *r =
+				IMAGE_AT(struct weir_prefixes4, image, mask, at);
 
-			misses = record6_misses(r, p, services);
+			misses = prefixes4_misses(r, p);
 			position = r->position;
-			at += sizeof(*r);
-		} else {
+			service = r->service;
+		} else if (size == sizeof(struct weir_record4)) {
 			const struct weir_record4 *r =
 				IMAGE_AT(struct weir_record4, image, mask, at);
 
-			misses = record4_misses(r, p, services);
+			misses = record4_misses(r, p);
 			position = r->position;
-			at += sizeof(*r);
+			service = r->service;
+		} else {
+			const struct weir_record6 *r =
+				IMAGE_AT(struct weir_record6, image, mask, at);
+
+			misses = record6_misses(r, p);
+			position = r->position;
+			service = r->service;
 		}
+		misses |= not_served(image, mask, services, service);
+		at += size;
 		OPAQUE(misses);
 		if (misses >= 0 && position >= from)
 			return position;
@@ -353,35 +441,14 @@ static __always_inline __u32 table_next(const __u8 *image, __u64 mask, __u32 tab
 	return WEIR_NONE;
 }
 
-/* Which services hold: the bit vector of one word in front of the tables. */
-static __always_inline __u64 root_services(const __u8 *image, __u64 mask, __u32 chunk_at,
-					   const struct weir_packet *p)
-{
-	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, chunk_at);
-	__u32 used = chunk_used(c), stride = c->stride;
-	__u64 word = *(const volatile __u64 *)&c->ones;
-
-#define AND_ROW(dim, value)                                                                        \
-	if (used & (1 << (dim))) {                                                                 \
-		const struct weir_map *m = &c->small[(dim) - WEIR_DIM_PROTO];                      \
-		word &= IMAGE_U64(image, mask, m->rows_at + stride *                               \
-				  IMAGE_U16(image, mask, m->table_at + (value) * 2));              \
-	}
-	AND_ROW(WEIR_DIM_PROTO, p->proto)
-	AND_ROW(WEIR_DIM_KIND, kind_of(p))
-	AND_ROW(WEIR_DIM_FLAGS, p->tcp_flags)
-	AND_ROW(WEIR_DIM_IN, p->in_class)
-	AND_ROW(WEIR_DIM_OUT, p->out_class)
-#undef AND_ROW
-	return word;
-}
-
 /* The first position from `from` on in all hashed tables of a root. */
 static __always_inline __u32 tables_next(const __u8 *image, __u64 mask,
 					 const struct weir_root *root, bool v6,
 					 const struct weir_packet *p, __u32 from)
 {
-	__u64 services = root_services(image, mask, root->services_at, p);
+	const struct weir_fold *fold =
+		IMAGE_AT(struct weir_fold, image, mask, root->services_at);
+	__u32 services = fold_row(image, mask, fold, p);
 	__u32 tables = root->tables, table_at = root->tables_at, best = WEIR_NONE;
 
 	for (int i = 0; i < WEIR_TABLES_MAX; i++) {
@@ -395,16 +462,6 @@ static __always_inline __u32 tables_next(const __u8 *image, __u64 mask,
 	}
 	return best;
 }
-
-/* Where a lookup stands. Chunks follow each other in evaluation order, so the cursor moves on. */
-struct weir_cursor {
-	__u32 root_at;
-	__u32 chunk_at;
-	__u32 chunk_end;
-	__u32 position;		/* looked for from here; found: where */
-	__u32 hashed;		/* the tables' next position, when not below that one */
-	__u32 stale;		/* whether the tables have to be asked first: lookup_probe */
-};
 
 static __always_inline void lookup_begin(const __u8 *image, __u64 mask, __u32 root_at,
 					 const struct weir_packet *p, struct weir_cursor *cursor)
@@ -438,11 +495,17 @@ static __always_inline void lookup_begin(const __u8 *image, __u64 mask, __u32 ro
 	cursor->position = 0;
 	cursor->hashed = WEIR_NONE;
 	cursor->stale = root->tables != 0;
+	cursor->head = 0;
+	cursor->begun = false;
+	cursor->entered = false;
+	cursor->seek = false;
 }
 
 /* Look on from a later position. */
 static __always_inline void cursor_move(struct weir_cursor *cursor, __u32 to)
 {
+	/* What is left out would else be met term by term. */
+	cursor->seek |= to > cursor->position + 1;
 	cursor->position = to;
 	cursor->stale = cursor->hashed < to;
 }
@@ -459,10 +522,10 @@ static __always_inline void lookup_probe(const __u8 *image, __u64 mask, const st
 }
 
 /*
- * Look for the next entry that holds, in one chunk. Returns true when cursor->position is it; the
- * last entry of a root, the chain policy, holds for every packet. False: call again, after
- * lookup_probe when cursor->stale (the two are apart because the verifier multiplies what follows
- * each other). At most two calls for each chunk and each entry come to nothing.
+ * Look for the next entry that holds, in a few words of one chunk. Returns true when
+ * cursor->position is it; the last entry of a root, the chain policy, holds for every packet. False:
+ * call again, after lookup_probe when cursor->stale (the two are apart because the verifier
+ * multiplies what follows each other). WEIR_LOOKUPS_MAX bounds the calls of one packet.
  */
 static __always_inline bool lookup_step(const __u8 *image, __u64 mask, const struct weir_packet *p,
 					struct weir_cursor *cursor)
@@ -475,12 +538,12 @@ static __always_inline bool lookup_step(const __u8 *image, __u64 mask, const str
 		cursor->stale = true;
 		return false;
 	}
-	if (cursor->chunk_at < cursor->chunk_end) {
-		position = chunk_next(image, mask, cursor->chunk_at, root->family == 6, p, from);
-		if (position == WEIR_NONE) {
-			cursor->chunk_at += sizeof(struct weir_chunk);
+	if (cursor->begun && cursor->head >= from) {
+		position = cursor->head;
+	} else if (cursor->chunk_at < cursor->chunk_end) {
+		if (!chunk_next(image, mask, root->family == 6, p, cursor, from))
 			return false;
-		}
+		position = cursor->head;
 	}
 	position = hashed < position ? hashed : position;
 	cursor->position = position < last ? position : last;

@@ -66,7 +66,8 @@ int classify_next(struct xdp_md *ctx)
 	l.packet = request->packet;
 	lookup_begin(image, image_mask, request->root_at, &l.packet, &l.cursor);
 	l.cursor.position = request->from;
-	for (int i = 0; i <= WEIR_CHUNKS_MAX; i++) {
+	l.cursor.seek = true;
+	for (int i = 0; i <= 9 * WEIR_CHUNKS_MAX; i++) {
 		if (l.cursor.stale)
 			probe_once(&l);
 		if (lookup_once(&l))

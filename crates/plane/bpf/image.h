@@ -10,8 +10,9 @@
 #include "abi.h"
 
 #define WEIR_STEPS_MAX 1024
-#define WEIR_CHUNK_WORDS_MAX 16
 #define WEIR_CHUNKS_MAX 128
+/* Calls of lookup_step for one packet: 3 for each entry met, 9 for each chunk. */
+#define WEIR_LOOKUPS_MAX (3 * WEIR_STEPS_MAX + 9 * WEIR_CHUNKS_MAX)
 #define WEIR_SEARCH_STEPS_MAX 20
 #define WEIR_TABLES_MAX 6
 #define WEIR_GROUP_MAX 8
@@ -22,17 +23,16 @@
 #define WEIR_ROOTS 30
 #define WEIR_NONE 0xffffffffu
 
-/* Dimensions: bits of weir_chunk.used. */
-#define WEIR_DIM_SRC 0
-#define WEIR_DIM_DST 1
+/* Fields of weir_split.dim. */
 #define WEIR_DIM_SRC_PORT 2
 #define WEIR_DIM_DST_PORT 3
 #define WEIR_DIM_PROTO 4
-#define WEIR_DIM_KIND 5
-#define WEIR_DIM_FLAGS 6
-#define WEIR_DIM_IN 7
-#define WEIR_DIM_OUT 8
-#define WEIR_DIMS 9
+
+/* Bits of weir_fold.used. */
+#define WEIR_FOLD_PORTS 1
+#define WEIR_FOLD_LINKS 2
+/* Rows of a chunk: source, destination, all else; with five, also both ports. */
+#define WEIR_ROWS_MAX 5
 
 struct weir_header {
 	__u32 magic;
@@ -50,6 +50,7 @@ struct weir_header {
 	__u64 loaded_ms;	/* packet clock when user space put the image into its slot */
 	__u32 roots[WEIR_ROOTS];
 	__u32 shorts[WEIR_ROOTS];
+	__u32 established[WEIR_ROOTS];
 };
 
 enum weir_feature {		/* bits of weir_header.features */
@@ -78,7 +79,8 @@ struct weir_root {
 	__u32 split_nodes;
 	__u32 leaves_at;
 	__u32 leaves;
-	__u32 padding[3];
+	__u32 services;
+	__u32 padding[2];
 };
 
 struct weir_split {
@@ -95,13 +97,21 @@ struct weir_leaf {
 
 struct weir_hash_table {		/* layout::HashTable */
 	__u64 masks[4];
-	__u32 ports;
+	__u64 ports;		/* of protocol << 32 | src_port << 16 | dst_port */
 	__u32 shift;
 	__u32 slots_at;
 	__u32 record;
 	__u32 groups_at;
 	__u32 records;
-	__u32 padding[2];
+	__u32 padding;
+};
+
+struct weir_prefixes4 {
+	__u32 src;
+	__u32 dst;
+	__u32 position;
+	__u16 service;
+	__u8 shifts[2];
 };
 
 struct weir_record4 {
@@ -126,7 +136,7 @@ struct weir_record6 {
 
 struct weir_map {
 	__u32 table_at;
-	__u32 values;
+	__u32 blocks;
 	__u32 rows_at;
 	__u32 rows;
 };
@@ -142,25 +152,48 @@ struct weir_address_map {
 	__u32 steps;
 	__u32 rows_at;
 	__u32 rows;
+	__u32 tree_at;
+	__u32 tree;
 	__u32 padding;
 };
 
-struct weir_chunk {
+struct weir_fold {
 	__u32 used;
+	__u32 pairs_at;
+	__u32 pairs;
+	__u32 forms_at;
+	__u32 forms;
+	__u32 links_at;
+	__u32 links;
+	__u32 link_classes;
+	__u32 smalls_at;
+	__u32 smalls;
+	__u32 small_classes;
+	__u32 cells_at;
+	__u32 cells;
+	__u32 rows_at;
+	__u32 rows;
+	__u32 stride;
+	__u32 small_at[5];
+	__u32 padding[3];
+	struct weir_map ports[2];
+};
+
+struct weir_chunk {
+	__u32 rows;
 	__u32 words;
 	__u32 terms;
 	__u32 positions_at;
 	__u32 stride;
-	__u32 zero;		/* zero and all ones, but unknown to the verifier */
-	__u64 ones;
+	__u32 padding[3];
 	struct weir_address_map addresses[2];
 	struct weir_map ports[2];
-	struct weir_map small[5];
+	struct weir_fold fold;
 };
 
 struct weir_entry {
 	__u8 verdict;		/* 0: go on; enum weir_verdict; WEIR_VERDICT_HOT_DROP */
-	__u8 padding;
+	__u8 flags;		/* WEIR_FLAG_* */
 	__u16 reject;
 	__u32 rule;		/* with several rules: offset of their u32 ids */
 	__u32 rules;
@@ -172,6 +205,9 @@ struct weir_entry {
 	__u32 next_fail;
 };
 #define WEIR_VERDICT_HOT_DROP 4
+#define WEIR_FLAG_PROPOSE 0x80	/* the verdict in the lowest two bits stands from here on */
+#define WEIR_FLAG_STANDING 0x40	/* if a proposal stands it decides, and this does not count */
+#define WEIR_FLAG_VERDICT 3
 
 struct weir_residual {		/* layout::Test */
 	__u8 kind;
@@ -206,6 +242,9 @@ enum weir_test_kind {
 	WEIR_TEST_UNTIL = 19,
 	WEIR_TEST_MALFORMED = 20,
 	WEIR_TEST_DST_TYPE = 21,
+	WEIR_TEST_STATE = 22,
+	WEIR_TEST_HANDLING = 23,
+	WEIR_TEST_PROPOSED = 24,
 };
 
 struct weir_op {

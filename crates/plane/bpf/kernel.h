@@ -40,8 +40,16 @@ struct net_device___local {
 	unsigned short hard_header_len;
 	unsigned int mtu;
 } __relocated;
+/* Of the kernel's own connection tracking: only the offset of the status is asked for. */
+struct nf_conn___local { unsigned long status; } __relocated;
+struct xfrm_state___local;
+struct dst_entry___local { struct xfrm_state___local *xfrm; } __relocated;
+enum skb_ext_id___local { SKB_EXT_SEC_PATH___local = 1 };
 struct sk_buff___local {
 	struct net_device___local *dev;
+	unsigned long _nfct;
+	unsigned long _skb_refdst;
+	__u8 active_extensions;
 	struct sock___local *sk;
 	unsigned int len;
 	unsigned int data_len;

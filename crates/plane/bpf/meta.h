@@ -164,6 +164,53 @@ static __always_inline __u8 meta_packet_type(const struct sk_buff___local *skb)
 	return *(const __u8 *)&skb->__pkt_type_offset & 7;
 }
 
+#define DST_AT(a) ((struct dst_entry___local *)bpf_rdonly_cast( \
+	(const void *)(a), bpf_core_type_id_kernel(struct dst_entry___local)))
+/* Low bits of sk_buff._nfct are the direction, of _skb_refdst whether it is counted. */
+#define NFCT_POINTER (~7ULL)
+#define DST_POINTER (~1ULL)
+#define IPS_SRC_NAT (1 << 4)
+#define IPS_DST_NAT (1 << 5)
+
+/*
+ * What the kernel does with the packet beside us, enum weir_handling. The kernel's connection
+ * tracking may be a module, whose types bpf_rdonly_cast does not know: its status is read as bytes.
+ */
+static __always_inline __u32 meta_handling(const struct weir_seen *seen)
+{
+	const struct sk_buff___local *skb;
+	__u32 handling = 0, status;
+	__u64 address;
+
+	if (weir_testing) {
+		struct weir_control *c = weir_get_control();
+
+		return c ? c->test.handling : 0;
+	}
+	skb = SKB_AT(seen->skb);
+	if (bpf_core_field_exists(skb->_nfct) &&
+	    bpf_core_field_exists(((struct nf_conn___local *)0)->status)) {
+		address = skb->_nfct & NFCT_POINTER;
+		if (address) {
+			address += bpf_core_field_offset(((struct nf_conn___local *)0)->status);
+			status = BYTES_AT(address)->in6_u.u6_addr32[0];
+			handling |= status & IPS_SRC_NAT ? WEIR_SOURCE_TRANSLATED : 0;
+			handling |= status & IPS_DST_NAT ? WEIR_DESTINATION_TRANSLATED : 0;
+		}
+	}
+	if (bpf_core_field_exists(skb->active_extensions) &&
+	    bpf_core_enum_value_exists(enum skb_ext_id___local, SKB_EXT_SEC_PATH___local) &&
+	    skb->active_extensions & 1 << bpf_core_enum_value(enum skb_ext_id___local,
+							      SKB_EXT_SEC_PATH___local))
+		handling |= WEIR_IPSEC_IN;
+	if (bpf_core_field_exists(((struct dst_entry___local *)0)->xfrm)) {
+		address = skb->_skb_refdst & DST_POINTER;
+		if (address && DST_AT(address)->xfrm)
+			handling |= WEIR_IPSEC_OUT;
+	}
+	return handling;
+}
+
 /* Whether the answer process sends the packet. */
 static __always_inline bool meta_is_answer(const struct sk_buff___local *skb,
 					   const struct weir_control *c)

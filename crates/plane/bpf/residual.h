@@ -217,6 +217,10 @@ __noinline int test_rare(struct walk *w, __u32 test_at)
 		return !!(weir_address_types(p->src[0], p->src[1], p->family) & t->a);
 	case WEIR_TEST_DST_TYPE:
 		return !!(weir_address_types(p->dst[0], p->dst[1], p->family) & t->a);
+	case WEIR_TEST_STATE:
+		return !!((p->state | (meta_handling(&w->seen) & WEIR_TRANSLATED)) & t->a);
+	case WEIR_TEST_HANDLING:
+		return !!(meta_handling(&w->seen) & t->a);
 	case WEIR_TEST_CT:
 		return flow_field_test(w->slot, test_at, p, &w->flow, w->now_ms);
 	}
@@ -244,6 +248,8 @@ __noinline int test_packet(struct walk *w, __u32 test_at)
 	switch (t->kind) {
 	case WEIR_TEST_MARK:
 		return (p->mark & b) == a;
+	case WEIR_TEST_PROPOSED:
+		return w->proposed && w->proposed_by == a;
 	case WEIR_TEST_SRC_MASKED:
 		return in_mask(image, mask, t->at, p->src);
 	case WEIR_TEST_DST_MASKED:
@@ -291,6 +297,8 @@ static __always_inline int test_any(struct walk *w, const struct weir_residual *
 	case WEIR_TEST_SCTP:
 	case WEIR_TEST_SRC_TYPE:
 	case WEIR_TEST_DST_TYPE:
+	case WEIR_TEST_STATE:
+	case WEIR_TEST_HANDLING:
 	case WEIR_TEST_CT:
 		return test_rare(w, test_at);
 	}

@@ -37,7 +37,7 @@ fn compare(kernel: &Kernel, image: &Image, root_at: u32, key: &weir_engine::pack
 }
 
 fn run(seeds: std::ops::Range<u64>, shape: Shape, packets: usize) -> usize {
-    let kernel = Kernel::load(1 << 22);
+    let kernel = Kernel::load(1 << 25);
     let mut steps = 0;
     for seed in seeds {
         let policy = policy(seed, shape);

@@ -38,6 +38,7 @@ fn segment(family: Family) -> Packet {
         mac: None,
         packet_type: PacketType::Unicast,
         owner: None,
+        handling: 0,
     };
     packet::settle(&mut packet);
     packet

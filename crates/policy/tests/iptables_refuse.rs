@@ -9,9 +9,7 @@ use spellings::random::{Random, fill};
 use std::net::IpAddr;
 use weir_policy::dialect::iptables::ast::table_name;
 use weir_policy::dialect::iptables::{LowerOptions, Names, Treatment};
-use weir_policy::model::{
-    AddrMatch, Cond, CtState, Family, Flow, RangeSet, StateMask, Table, Test,
-};
+use weir_policy::model::{AddrMatch, Cond, Family, Flow, RangeSet, StateMask, Table, Test};
 
 fn plain(cond: Cond) -> Test {
     Test {
@@ -181,47 +179,47 @@ fn rules_keep_their_numbers_when_one_is_left_out() {
 }
 
 #[test]
-fn states_of_translated_connections_only_ever_make_a_rule_stricter() {
-    let states = |rule: &str| {
+fn states_of_translated_connections_are_the_kernels() {
+    for (rule, negate, mask) in [
+        ("--ctstate RELATED,ESTABLISHED -j DROP", false, 12),
+        (
+            "--ctstate RELATED,ESTABLISHED,DNAT -j ACCEPT",
+            false,
+            12 | 64,
+        ),
+        ("! --ctstate SNAT -j DROP", true, 32),
+        ("--ctstate SNAT,DNAT,INVALID", false, 1 | 32 | 64),
+    ] {
         let text = filter(&format!("-A INPUT -m conntrack {rule}"));
         let (policy, report) = lower_files(&[(Family::V4, &text)], &LowerOptions::default());
-        let tests = policy.map(|policy| chain(&policy, "INPUT").rules[0].tests.clone());
-        (
+        assert!(report.diagnostics.is_empty(), "{rule}");
+        let cond = Cond::State(StateMask(mask));
+        let tests = vec![Test { negate, cond }];
+        assert_eq!(
+            chain(&policy.unwrap(), "INPUT").rules[0].tests,
             tests,
-            report
-                .diagnostics
-                .iter()
-                .map(|found| found.code)
-                .collect::<Vec<_>>(),
-        )
-    };
-    let mask = CtState::Established as u8 | CtState::Related as u8;
-    let cond = Cond::State(StateMask(mask));
-    let plain = Some(vec![Test {
-        negate: false,
-        cond: cond.clone(),
-    }]);
-    let negated = Some(vec![Test { negate: true, cond }]);
-    assert_eq!(
-        states("--ctstate RELATED,ESTABLISHED -j DROP"),
-        (plain.clone(), vec![])
-    );
-    let warned = vec!["state-never-holds"];
-    assert_eq!(
-        states("--ctstate RELATED,ESTABLISHED,DNAT -j ACCEPT"),
-        (plain, warned.clone())
-    );
-    assert_eq!(
-        states("! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"),
-        (negated, warned)
-    );
-    for refused in [
-        "--ctstate DNAT -j DROP",
-        "! --ctstate DNAT -j ACCEPT",
-        "--ctstate DNAT",
-        "--ctstate DNAT -j RETURN",
+            "{rule}"
+        );
+    }
+}
+
+#[test]
+fn ipsec_is_known_as_far_as_there_is_a_policy_or_none() {
+    for (rule, expected) in [
+        ("--dir in --pol ipsec", Some((false, false))),
+        ("--dir in --pol none", Some((true, false))),
+        ("--dir out --pol ipsec", Some((false, true))),
+        ("--dir in --pol ipsec --reqid 1", None),
+        ("--dir in --pol ipsec --proto esp", None),
     ] {
-        assert_eq!(states(refused), (None, vec!["unsupported"]), "{refused}");
+        let text = filter(&format!("-A FORWARD -m policy {rule} -j ACCEPT"));
+        let (policy, _) = lower_files(&[(Family::V4, &text)], &LowerOptions::default());
+        let expected = expected.map(|(negate, out)| {
+            let cond = Cond::Ipsec { out };
+            vec![Test { negate, cond }]
+        });
+        let tests = policy.map(|policy| chain(&policy, "FORWARD").rules[0].tests.clone());
+        assert_eq!(tests, expected, "{rule}");
     }
 }
 

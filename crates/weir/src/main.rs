@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod bench;
 mod capture;
 mod cli;
 mod cmd;
@@ -13,6 +14,7 @@ mod enforce;
 mod exit;
 mod explain;
 mod input;
+mod ipf;
 mod ipfw;
 mod kernel;
 mod nat;

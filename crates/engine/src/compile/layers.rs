@@ -11,13 +11,21 @@ use super::splits;
 use super::tables::{self, Hashed};
 use super::term::Term;
 use super::vectors::{self, Builder};
-use crate::image::layout::{CHUNK_TERMS_MAX, CHUNKS_MAX, GROUP_MAX, Leaf, Root};
+use crate::image::layout::{CHUNK_TERMS_MAX, CHUNKS_MAX, Fold, GROUP_MAX, Leaf, Root};
 use crate::image::write::Writer;
+use std::collections::HashSet;
 use weir_policy::model::Family;
 use zerocopy::IntoBytes;
 
 /// Up to so many terms, bit vectors alone serve best.
 const SMALL: usize = 192;
+
+/// Terms that only bit vectors can hold.
+const WIDE_MAX: usize = 1024 * CHUNKS_MAX;
+/// Blocks of all address trees of one field in a row of chunks.
+const TREE_BLOCKS: usize = 1024;
+/// Bytes of address rows up to which a chunk may be larger than the smallest size.
+const ROW_BYTES: usize = 3 << 20;
 
 /// What building the classifier of a root needs to know.
 pub struct Layers<'a> {
@@ -52,17 +60,20 @@ impl Layers<'_> {
             terms.extend(flat.terms_of(at).iter().map(|term| (term, at as u32)));
         }
         let mut made = Made::default();
-        if self.tables && terms.len() > SMALL {
-            let hashed = tables::build(&terms, self.family, writer);
-            if !hashed.tables.is_empty() {
-                made.hashed = terms.len() - hashed.rest.len();
-                self.services(&hashed, root, writer)?;
-                made.worst_loads += hashed.tables.len() as u32 * (2 + 4 * GROUP_MAX as u32);
-                terms = hashed.rest;
-            }
+        let hashed = if self.tables && terms.len() > SMALL {
+            tables::build(&terms, self, writer)
+        } else {
+            None
+        };
+        if let Some(hashed) = hashed {
+            made.hashed = terms.len() - hashed.rest.len();
+            let fold = self.services(&hashed, root, writer);
+            made.worst_loads += vectors::fold_loads(&fold)
+                + hashed.tables.len() as u32 * (2 + 5 * GROUP_MAX as u32);
+            terms = hashed.rest;
         }
         if !self.tables {
-            (root.chunks_at, root.chunks) = self.vectors(flat, &terms, &mut made, writer)?;
+            (root.chunks_at, root.chunks) = self.vectors(flat, &terms, 1, &mut made, writer)?;
             return Ok(made);
         }
         let loads = made.worst_loads;
@@ -70,7 +81,8 @@ impl Layers<'_> {
         let mut leaves = Vec::with_capacity(tree.leaves.len());
         for terms in &tree.leaves {
             let mut leaf = Made::default();
-            let (chunks_at, chunks) = self.vectors(flat, terms, &mut leaf, writer)?;
+            let (chunks_at, chunks) =
+                self.vectors(flat, terms, tree.leaves.len(), &mut leaf, writer)?;
             made.chunks = made.chunks.max(leaf.chunks);
             made.worst_loads = made.worst_loads.max(loads + leaf.worst_loads);
             leaves.push(Leaf { chunks_at, chunks });
@@ -87,55 +99,44 @@ impl Layers<'_> {
         Ok(made)
     }
 
-    /// Writes the tables and the bit vector of one word that says which services hold.
-    fn services(&self, hashed: &Hashed, root: &mut Root, writer: &mut Writer) -> Result<(), Error> {
-        let terms: Vec<Term> = hashed
-            .services
-            .iter()
-            .map(|service| Term {
-                service: *service,
-                ..Term::ANY
-            })
-            .collect();
-        let placed: Vec<(&Term, u32)> = terms.iter().map(|term| (term, 0)).collect();
-        let builder = Builder {
-            family: self.family,
-            interfaces: self.interfaces,
-            services: self.services,
-        };
-        let chunk = builder.chunk(&placed, writer)?;
-        root.services_at = writer.section(chunk.as_bytes());
+    /// Writes the tables and the rows that say which services hold.
+    fn services(&self, hashed: &Hashed, root: &mut Root, writer: &mut Writer) -> Fold {
+        let fold = vectors::unit_rows(&hashed.folded, writer);
+        root.services_at = writer.section(fold.as_bytes());
+        root.services = hashed.services;
         root.tables = hashed.tables.len() as u32;
         root.tables_at = writer.section(hashed.tables.as_bytes());
-        Ok(())
+        fold
     }
 
-    /// Bit vectors over terms, in chunks.
+    /// Bit vectors over terms, in chunks; one of so many `parts` of all terms.
     fn vectors(
         &self,
         flat: &Flat,
         terms: &[(&Term, u32)],
+        parts: usize,
         made: &mut Made,
         writer: &mut Writer,
     ) -> Result<(u32, u32), Error> {
-        let limit = CHUNK_TERMS_MAX * CHUNKS_MAX;
-        if terms.len() > limit {
-            let rule = |t: &(&Term, u32)| flat.entries[t.1 as usize].rules.first().copied();
-            let rules = terms[limit..].iter().filter_map(rule).take(8).collect();
-            return Err(Error::Wide {
-                given: terms.len(),
-                limit,
-                rules,
-            });
+        if terms.len() > WIDE_MAX {
+            return Err(wide(flat, &terms[WIDE_MAX..], terms.len()));
         }
+        let size = chunk_terms(terms);
         let builder = Builder {
             family: self.family,
             interfaces: self.interfaces,
             services: self.services,
+            blocks_max: (TREE_BLOCKS / terms.len().div_ceil(size).max(1) / parts).max(64),
         };
         let mut chunks = Vec::new();
-        for terms in terms.chunks(CHUNK_TERMS_MAX) {
-            chunks.push(builder.chunk(terms, writer)?);
+        let mut open: Vec<&[(&Term, u32)]> = terms.chunks(size).rev().collect();
+        while let Some(part) = open.pop() {
+            let Some(chunk) = builder.chunk(part, writer)? else {
+                let (low, high) = part.split_at(part.len() / 2);
+                open.extend([high, low]);
+                continue;
+            };
+            chunks.push(chunk);
             if writer.length() > self.limit {
                 return Err(Error::Budget {
                     given: writer.length(),
@@ -143,10 +144,46 @@ impl Layers<'_> {
                 });
             }
         }
+        if chunks.len() > CHUNKS_MAX {
+            return Err(wide(flat, terms, chunks.len() * CHUNK_TERMS_MAX));
+        }
         made.chunks = made.chunks.max(chunks.len());
         made.worst_loads = made
             .worst_loads
             .max(chunks.iter().map(vectors::worst_loads).sum::<u32>());
         Ok((writer.section(chunks.as_bytes()), chunks.len() as u32))
     }
+}
+
+/// The error about terms that are wide in every field.
+fn wide(flat: &Flat, terms: &[(&Term, u32)], given: usize) -> Error {
+    let rule = |t: &(&Term, u32)| flat.entries[t.1 as usize].rules.first().copied();
+    Error::Wide {
+        given,
+        limit: WIDE_MAX,
+        rules: terms.iter().filter_map(rule).take(8).collect(),
+    }
+}
+
+/// Terms of one chunk: rows grow with the square of it, the number of chunks with its inverse.
+fn chunk_terms(terms: &[(&Term, u32)]) -> usize {
+    let bytes = |size: usize| -> usize {
+        let part = &terms[..terms.len().min(size)];
+        let addresses = |side: usize| {
+            let spans = part.iter().map(|t| &t.0.address[side]);
+            spans.collect::<HashSet<_>>().len()
+        };
+        let ports = |side: usize| {
+            let spans = part.iter().map(|t| &t.0.port[side]);
+            spans.collect::<HashSet<_>>().len()
+        };
+        let distinct = addresses(0) + addresses(1) + ports(0) + ports(1);
+        (2 * distinct + 4) * part.len() / 8
+    };
+    let fits = |size: &usize| {
+        let bytes = bytes(*size);
+        bytes <= ROW_BYTES && bytes * terms.len().div_ceil(*size) <= 4 * ROW_BYTES
+    };
+    let sizes = [CHUNK_TERMS_MAX, CHUNK_TERMS_MAX / 2];
+    sizes.into_iter().find(fits).unwrap_or(1024)
 }

@@ -9,7 +9,7 @@ use crate::history::Record;
 use crate::image::layout::{self, Test};
 use weir_policy::model::{
     AddrMatch, AddrType, Cmp, Cond, CtField, MssOp, Op, Owner, PacketType, RangeSet, RuleId,
-    Test as ModelTest,
+    Test as ModelTest, handling,
 };
 use zerocopy::IntoBytes;
 
@@ -58,6 +58,10 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
     let unsupported = |what| Error::Unsupported { what, rule };
     match &test.cond {
         Cond::Mark { value, mask } => (out.kind, out.a, out.b) = (layout::TEST_MARK, *value, *mask),
+        Cond::State(mask) => (out.kind, out.a) = (layout::TEST_STATE, u32::from(mask.0)),
+        Cond::Ipsec { out: leaving } => {
+            (out.kind, out.a) = (layout::TEST_HANDLING, ipsec_bit(*leaving));
+        }
         Cond::Connmark { value, mask } => {
             (out.kind, out.a, out.b) = (layout::TEST_CONNMARK, *value, *mask);
         }
@@ -81,11 +85,7 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
         Cond::DstType(kinds) => (out.kind, out.a) = (layout::TEST_DST_TYPE, address_types(kinds)),
         Cond::Owner(owner) => {
             out.kind = layout::TEST_OWNER;
-            (out.small, out.a, out.b) = match owner {
-                Owner::Uid(ids) => (1, ids.first, ids.last),
-                Owner::Gid(ids) => (2, ids.first, ids.last),
-                Owner::SocketExists => (3, 0, 0),
-            };
+            (out.small, out.a, out.b) = owner_numbers(*owner);
         }
         Cond::Length(set) => {
             out.kind = layout::TEST_LENGTH;
@@ -137,6 +137,21 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
     }
     all.push(out);
     Ok(all)
+}
+
+fn ipsec_bit(leaving: bool) -> u32 {
+    u32::from(match leaving {
+        true => handling::IPSEC_OUT,
+        false => handling::IPSEC_IN,
+    })
+}
+
+fn owner_numbers(owner: Owner) -> (u16, u32, u32) {
+    match owner {
+        Owner::Uid(ids) => (1, ids.first, ids.last),
+        Owner::Gid(ids) => (2, ids.first, ids.last),
+        Owner::SocketExists => (3, 0, 0),
+    }
 }
 
 fn malformed() -> Test {

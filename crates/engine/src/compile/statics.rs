@@ -11,7 +11,7 @@ use super::term::{Term, address_last};
 use crate::packet::key::{fragment, transport};
 use weir_policy::model::{
     AddrMatch, Cond, Family, NamedSet, RangeSet, SetDimension, SetEntry, SetField, SetId, SetPart,
-    Test,
+    Test, handling,
 };
 
 /// What turning tests into terms needs to know.
@@ -82,7 +82,8 @@ impl Context<'_> {
                     ..Service::ANY
                 })
             }
-            Cond::State(mask) => {
+            // With the states of the kernel's NAT it is run, see `residual`.
+            Cond::State(mask) if mask.0 & handling::TRANSLATED == 0 => {
                 let kind = Bits::of(|v| (u32::from(mask.0) >> (v >> 5) & 1 != 0) != negate);
                 self.service(Service {
                     kind,
@@ -100,6 +101,13 @@ impl Context<'_> {
             Cond::TcpFlags { mask, value } => self.flags(|v| (v & mask == *value) != negate),
             Cond::EcnTcp(bits) => self.flags(|v| (v & bits == *bits) != negate),
             Cond::Icmp { kind, codes } => self.icmp(*kind, *codes, negate),
+            Cond::Any(tests) if !negate => {
+                let mut all = Vec::new();
+                for test in tests {
+                    all.extend(self.terms(test)?);
+                }
+                all
+            }
             Cond::Set { set, fields } => {
                 return self.set(&self.sets[set.0 as usize], fields, negate);
             }

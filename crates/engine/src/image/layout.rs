@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First word of every image: "weir".
 pub const MAGIC: u32 = 0x7269_6577;
 /// Raised with every change of the layout.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Byte offset of [`Header::checksum`].
 pub const CHECKSUM_AT: usize = 16;
 /// Sections begin at multiples of this.
@@ -18,9 +18,8 @@ pub const LENGTH_MAX: usize = 1 << 28;
 /// Entries that one packet may meet in one root. The kernel's verifier follows the loop over them,
 /// and allows 8,192 branches on the way.
 pub const STEPS_MAX: u32 = 1024;
-/// Terms of one bit-vector chunk: a summary word over at most 16 words of 64 bits. More would make
-/// the kernel's verifier follow more paths than it allows.
-pub const CHUNK_TERMS_MAX: usize = 1024;
+/// Terms of one bit-vector chunk: a summary word over at most 64 words of 64 bits.
+pub const CHUNK_TERMS_MAX: usize = 4096;
 /// Tests of one entry.
 pub const TESTS_MAX: usize = 8;
 /// Operations of one entry.
@@ -37,12 +36,12 @@ pub const ROOTS: usize = 30;
 pub const TABLES_MAX: usize = 6;
 /// Records of one group of a hashed table.
 pub const GROUP_MAX: usize = 8;
-/// Distinct service sets that hashed tables of one root can name: bits of one word.
-pub const SERVICES_MAX: usize = 64;
+/// Distinct services that hashed tables of one root can name.
+pub const SERVICES_MAX: usize = 4096;
 /// Depth of the split tree in front of the bit vectors.
 pub const SPLITS_MAX: usize = 8;
 
-/// Dimensions of the bit vectors, in this order in [`Chunk`].
+/// Numbers of fields, where a structure names one: source address.
 pub const DIM_SRC: usize = 0;
 /// Destination address.
 pub const DIM_DST: usize = 1;
@@ -52,16 +51,18 @@ pub const DIM_SRC_PORT: usize = 2;
 pub const DIM_DST_PORT: usize = 3;
 /// Protocol.
 pub const DIM_PROTO: usize = 4;
-/// Transport, fragment and state, see [`kind_of`].
-pub const DIM_KIND: usize = 5;
-/// TCP flags.
-pub const DIM_FLAGS: usize = 6;
-/// Class of the receiving interface.
-pub const DIM_IN: usize = 7;
-/// Class of the sending interface.
-pub const DIM_OUT: usize = 8;
-/// Number of dimensions.
-pub const DIMS: usize = 9;
+
+/// Bits of [`Fold::used`]: ports distinguish terms.
+pub const FOLD_PORTS: u32 = 1;
+/// Interfaces distinguish terms.
+pub const FOLD_LINKS: u32 = 2;
+/// Cells of the products of small fields; their numbers fit 16 bits.
+pub const SMALL_CELLS_MAX: usize = 1 << 16;
+/// Cells of the other products of classes.
+pub const CELLS_MAX: usize = 1 << 20;
+/// Rows that a chunk's bits are the AND of: source, destination, service, and where ports cannot be
+/// folded into the service, source port and destination port.
+pub const ROWS_MAX: usize = 5;
 
 /// Number of a root in [`Header::roots`]; `None` for tables that are never roots.
 pub fn root_number(family: Family, hook: Hook, table: Table) -> Option<usize> {
@@ -114,6 +115,8 @@ pub struct Header {
     pub roots: [u32; ROOTS],
     /// The same for packets whose transport header is cut short.
     pub shorts: [u32; ROOTS],
+    /// The same for TCP and UDP packets of established flows; 0: the root itself.
+    pub established: [u32; ROOTS],
 }
 
 /// Byte offset of [`Header::loaded_ms`].
@@ -151,7 +154,7 @@ pub struct Root {
     pub tables: u32,
     /// [`HashTable`] each.
     pub tables_at: u32,
-    /// Service sets as bit vectors of one word: a [`Chunk`], 0 without tables.
+    /// Which services hold, as bits of a row: a [`Fold`], 0 without tables.
     pub services_at: u32,
     /// Bit-vector chunks when there is no split tree.
     pub chunks: u32,
@@ -167,8 +170,10 @@ pub struct Root {
     pub leaves_at: u32,
     /// How many.
     pub leaves: u32,
+    /// Services that records of tables can name.
+    pub services: u32,
     /// Zero.
-    pub padding: [u32; 3],
+    pub padding: [u32; 2],
 }
 
 /// A node of the split tree: packets whose value is below the bound go left.
@@ -199,20 +204,36 @@ pub struct Leaf {
 pub struct HashTable {
     /// Masks of the address bits in the key: source high and low, destination high and low.
     pub masks: [u64; 4],
-    /// Mask of `src_port << 16 | dst_port`.
-    pub ports: u32,
+    /// Mask of `protocol << 32 | src_port << 16 | dst_port`.
+    pub ports: u64,
     /// 64 less the number of bits of a slot number.
     pub shift: u32,
-    /// Slots: u32 `offset of the group from groups_at, a multiple of 32 | records`, 0 when empty.
+    /// Slots: u32 `offset of the group from groups_at, a multiple of 16 | records`, 0 when empty.
     pub slots_at: u32,
-    /// Bytes of a record: 32 for IPv4, 64 for IPv6.
+    /// Bytes of a record: 16 for IPv4 prefixes, 32 for IPv4 ranges, 64 for IPv6.
     pub record: u32,
     /// Where groups begin.
     pub groups_at: u32,
     /// Records in all groups.
     pub records: u32,
     /// Zero.
-    pub padding: [u32; 2],
+    pub padding: u32,
+}
+
+/// A record of prefixes of IPv4 addresses: what must hold, where it stands.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Prefixes4 {
+    /// Source prefix.
+    pub src: u32,
+    /// Destination prefix.
+    pub dst: u32,
+    /// Position of the entry.
+    pub position: u32,
+    /// Bit in the packet's row of services.
+    pub service: u16,
+    /// Low bits that do not count of source and destination: 0 to 32.
+    pub shifts: [u8; 2],
 }
 
 /// A record of an IPv4 table: a box, what else must hold, where it stands.
@@ -229,7 +250,7 @@ pub struct Record4 {
     pub dst_port: [u16; 2],
     /// Position of the entry.
     pub position: u32,
-    /// Bit in the packet's service word.
+    /// Bit in the packet's row of services.
     pub service: u32,
 }
 
@@ -247,7 +268,7 @@ pub struct Record6 {
     pub dst_port: [u16; 2],
     /// Position of the entry.
     pub position: u32,
-    /// Bit in the packet's service word.
+    /// Bit in the packet's row of services.
     pub service: u32,
     /// Low bits that do not count of source high, low, destination high, low: 0 to 64.
     pub shifts: [u8; 4],
@@ -255,21 +276,22 @@ pub struct Record6 {
     pub padding: [u32; 3],
 }
 
-/// A map from a value to a row of bits.
+/// A map from a port to a row of bits.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Map {
-    /// Small fields: u16 class by value. Ports: u16 block by high byte, blocks follow.
+    /// u16 block by high byte, blocks of 256 u16 classes follow.
     pub table_at: u32,
-    /// Number of values (small fields) or blocks (ports).
-    pub values: u32,
-    /// Rows of this dimension.
+    /// Number of blocks.
+    pub blocks: u32,
+    /// Rows of this field; 0 where a [`Fold`] goes on from the class.
     pub rows_at: u32,
-    /// Number of rows.
+    /// Number of classes, and of rows where there are any.
     pub rows: u32,
 }
 
-/// A map from an address to a row of bits: an index over equal cells, then a search.
+/// A map from an address to a row of bits. IPv4, as far as it does not take too much room: a tree
+/// of bytes. Else an index over equal cells, then a search.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct AddressMap {
@@ -289,20 +311,70 @@ pub struct AddressMap {
     pub classes_at: u32,
     /// Steps of the search.
     pub steps: u32,
-    /// Rows of this dimension.
+    /// Rows of this field.
     pub rows_at: u32,
     /// Number of rows.
     pub rows: u32,
+    /// The tree: u32 each, `next << 8 | mask`; four times, from the root's block at number `rows`
+    /// on: the cell at `next + (byte & mask)`. Cell `c < rows` leads to itself: class `c`.
+    pub tree_at: u32,
+    /// How many cells; 0: the search.
+    pub tree: u32,
     /// Zero.
     pub padding: u32,
+}
+
+/// Maps from all fields but the addresses to one row of bits: classes of values, then classes of
+/// pairs of classes.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Fold {
+    /// `FOLD_*`.
+    pub used: u32,
+    /// u16 class of `source * classes of destination + destination`, with [`FOLD_PORTS`].
+    pub pairs_at: u32,
+    /// How many.
+    pub pairs: u32,
+    /// u16 class of the sum of what protocol, kind and flags give.
+    pub forms_at: u32,
+    /// How many.
+    pub forms: u32,
+    /// u16 class of the sum of what the two interfaces give, with [`FOLD_LINKS`].
+    pub links_at: u32,
+    /// How many.
+    pub links: u32,
+    /// Classes of interfaces; 1 without [`FOLD_LINKS`].
+    pub link_classes: u32,
+    /// u16 class of `form * link_classes + link`, with [`FOLD_LINKS`].
+    pub smalls_at: u32,
+    /// How many.
+    pub smalls: u32,
+    /// Classes of all fields but addresses and ports.
+    pub small_classes: u32,
+    /// u16 row of `pair * small_classes + small`.
+    pub cells_at: u32,
+    /// How many.
+    pub cells: u32,
+    /// Rows.
+    pub rows_at: u32,
+    /// How many.
+    pub rows: u32,
+    /// Bytes of a row.
+    pub stride: u32,
+    /// u16 each, by value: protocol, kind, flags, receiving and sending interface.
+    pub small_at: [u32; 5],
+    /// Zero.
+    pub padding: [u32; 3],
+    /// Source and destination port, with [`FOLD_PORTS`].
+    pub ports: [Map; 2],
 }
 
 /// Bit vectors over at most [`CHUNK_TERMS_MAX`] terms in evaluation order.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Chunk {
-    /// Bit per dimension that distinguishes terms; the others have no map.
-    pub used: u32,
+    /// Rows to AND: 3 when ports are folded into services, else 5.
+    pub rows: u32,
     /// Words of 64 terms.
     pub words: u32,
     /// Terms.
@@ -312,15 +384,13 @@ pub struct Chunk {
     /// Bytes of a row: with one word, the word; with more, a summary word and the words.
     pub stride: u32,
     /// Zero.
-    pub zero: u32,
-    /// All ones: where an AND of rows begins.
-    pub ones: u64,
+    pub padding: [u32; 3],
     /// Source and destination.
     pub addresses: [AddressMap; 2],
-    /// Source and destination port.
+    /// Source and destination port, with five rows.
     pub ports: [Map; 2],
-    /// Protocol, kind, flags, interfaces.
-    pub small: [Map; 5],
+    /// All other fields.
+    pub fold: Fold,
 }
 
 /// One step of a trail.
@@ -331,8 +401,8 @@ pub struct Chunk {
 pub struct Entry {
     /// 0 go on, else `enum weir_verdict`, or [`VERDICT_HOT_DROP`].
     pub verdict: u8,
-    /// Zero.
-    pub padding: u8,
+    /// `FLAG_*`.
+    pub flags: u8,
     /// Answer of a reject: `WEIR_REJECT_*`.
     pub reject: u16,
     /// Rule that counts, or with several the offset of their u32 ids.
@@ -353,6 +423,12 @@ pub struct Entry {
     pub next_fail: u32,
 }
 
+/// With no verdict of its own: the verdict in the lowest two bits stands from here on.
+pub const FLAG_PROPOSE: u8 = 0x80;
+/// If a proposal stands it decides, and the entry neither counts nor has a say.
+pub const FLAG_STANDING: u8 = 0x40;
+/// The verdict of a proposal.
+pub const FLAG_VERDICT: u8 = 3;
 /// Dropped because the transport header is cut short: nothing counts, no rule decides.
 pub const VERDICT_HOT_DROP: u8 = 4;
 
@@ -417,6 +493,14 @@ pub const TEST_CT: u8 = 16;
 pub const TEST_SRC_TYPE: u8 = 17;
 /// Of the destination address.
 pub const TEST_DST_TYPE: u8 = 21;
+/// State, with those of the kernel's NAT, in the mask `a`.
+pub const TEST_STATE: u8 = 22;
+/// What the kernel does with the packet has a bit of `a`.
+pub const TEST_HANDLING: u8 = 23;
+/// The proposal that stands is of rule `a`.
+pub const TEST_PROPOSED: u8 = 24;
+/// The highest of them.
+pub const TEST_LAST: u8 = TEST_PROPOSED;
 /// History object `a`; its parameters at `at`.
 pub const TEST_HISTORY: u8 = 18;
 /// Time since the image was loaded is below `a` seconds.

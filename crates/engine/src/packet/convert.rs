@@ -22,6 +22,8 @@ pub struct Arrival {
     pub packet_type: PacketType,
     /// User and group of the sending socket.
     pub owner: Option<(u32, u32)>,
+    /// What else the kernel does with it, see [`Packet::handling`].
+    pub handling: u8,
 }
 
 impl Arrival {
@@ -38,6 +40,7 @@ impl Arrival {
                 _ => PacketType::Unicast,
             },
             owner: None,
+            handling: 0,
         }
     }
 
@@ -51,6 +54,7 @@ impl Arrival {
             mac: packet.mac,
             packet_type: packet.packet_type,
             owner: packet.owner,
+            handling: packet.handling,
         }
     }
 }
@@ -94,6 +98,7 @@ fn from_key(key: &Key, data: &[u8], arrival: &Arrival, about: Option<Box<Packet>
         mac: arrival.mac,
         packet_type: arrival.packet_type,
         owner: arrival.owner,
+        handling: arrival.handling,
     }
 }
 

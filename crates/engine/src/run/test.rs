@@ -6,7 +6,7 @@ use super::{Flow, Live};
 use crate::image::Image;
 use crate::image::layout::{self, Entry, Test};
 use weir_policy::eval::{Passage, tcp_option};
-use weir_policy::model::{Direction, Packet, PacketType, Transport};
+use weir_policy::model::{CtState, Direction, Packet, PacketType, Transport, handling};
 use zerocopy::FromBytes;
 
 /// What came of all tests of an entry.
@@ -32,6 +32,8 @@ pub struct Context<'c, 'b> {
     pub now_ms: u64,
     /// When the image was loaded.
     pub loaded_ms: u64,
+    /// The rule whose proposal stands.
+    pub proposed_by: Option<u32>,
 }
 
 impl Context<'_, '_> {
@@ -76,6 +78,13 @@ impl Context<'_, '_> {
                 u16::from_be_bytes([a, b]) == test.small
                     && u32::from_be_bytes([c, d, e, f]) == test.a
             }
+            layout::TEST_STATE => {
+                let state = passage.state.unwrap_or(CtState::Invalid);
+                let bits = state as u8 | packet.handling & handling::TRANSLATED;
+                u32::from(bits) & test.a != 0
+            }
+            layout::TEST_PROPOSED => self.proposed_by == Some(test.a),
+            layout::TEST_HANDLING => u32::from(packet.handling) & test.a != 0,
             layout::TEST_PACKET_TYPE => packet_type(packet.packet_type) == test.a,
             layout::TEST_OWNER => packet.owner.is_some_and(|(uid, gid)| match test.small {
                 1 => (test.a..=test.b).contains(&uid),

@@ -56,6 +56,7 @@ fn blank(family: Family) -> Packet {
         mac: None,
         packet_type: PacketType::Unicast,
         owner: None,
+        handling: 0,
     }
 }
 

@@ -8,7 +8,7 @@
 use super::{Locals, Passage};
 use crate::model::{
     AddrMatch, AddrType, Cmp, Cond, CtState, Family, Fragment, Owner, Packet, RangeSet, StateMask,
-    Transport,
+    Transport, handling,
 };
 
 /// What a condition says of a packet.
@@ -59,7 +59,16 @@ pub fn pure_condition(
         Cond::LaterFragment => matches!(packet.fragment, Fragment::Later(_)).into(),
         Cond::State(StateMask(mask)) => {
             let state = passage.state.unwrap_or(CtState::Invalid);
-            (state as u8 & mask != 0).into()
+            let bits = state as u8 | packet.handling & handling::TRANSLATED;
+            (bits & mask != 0).into()
+        }
+        Cond::Ipsec { out } => {
+            let bit = if *out {
+                handling::IPSEC_OUT
+            } else {
+                handling::IPSEC_IN
+            };
+            (packet.handling & bit != 0).into()
         }
         Cond::Mark { value, mask } => (passage.mark & mask == *value).into(),
         Cond::Mac(address) => match packet.mac {
@@ -87,7 +96,11 @@ pub fn pure_condition(
                 && (segments.0..=segments.1).contains(&u32::from(left)))
             .into(),
         },
-        Cond::Ct(_) | Cond::Connmark { .. } | Cond::Set { .. } | Cond::History(_) => return None,
+        Cond::Ct(_)
+        | Cond::Connmark { .. }
+        | Cond::Set { .. }
+        | Cond::History(_)
+        | Cond::Any(_) => return None,
         _ => transport_condition(cond, packet),
     })
 }

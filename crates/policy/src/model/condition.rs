@@ -37,7 +37,8 @@ pub struct IfPattern {
     pub prefix: bool,
 }
 
-/// A set of connection tracking states, bits of [`super::CtState`].
+/// A set of connection tracking states, bits of [`super::CtState`], and of the kernel's address
+/// translation, bits of [`super::handling::TRANSLATED`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateMask(pub u8);
 
@@ -157,6 +158,11 @@ pub enum Cond {
     },
     /// Connection tracking state.
     State(StateMask),
+    /// The packet came (or is routed to leave) through IPsec.
+    Ipsec {
+        /// Leaving instead of coming.
+        out: bool,
+    },
     /// Fields of the flow entry.
     Ct(CtField),
     /// `mark & mask == value`, on the packet.
@@ -227,18 +233,29 @@ pub enum Cond {
     },
     /// Something that remembers; see [`super::HistoryObject`].
     History(HistoryId),
+    /// One of these holds, tried in order. Unlike other conditions it doesn't hold where the packet
+    /// has none of the fields, so that its negation does: negated over one test it is the strict
+    /// opposite of that test.
+    Any(Vec<Test>),
 }
 
 impl Cond {
     /// Whether the condition needs memory beyond the packet and its flow, so that merely testing
     /// it changes something.
     pub fn remembers(&self) -> bool {
-        matches!(self, Cond::History(_))
+        match self {
+            Cond::History(_) => true,
+            Cond::Any(tests) => tests.iter().any(|test| test.cond.remembers()),
+            _ => false,
+        }
     }
 
     /// Whether the condition reads the transport header, so that a packet whose transport header
     /// is cut short is dropped on reaching it (ip_tables' "hot drop").
     pub fn needs_transport(&self) -> bool {
+        if let Cond::Any(tests) = self {
+            return tests.iter().any(|test| test.cond.needs_transport());
+        }
         matches!(
             self,
             Cond::SrcPort(_)

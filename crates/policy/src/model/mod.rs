@@ -25,6 +25,7 @@ pub use history::{
     ConnLimit, HashKey, HashLimit, HistoryId, HistoryKind, HistoryObject, Limit, Recent,
     RecentAction, Statistic, TimeWindow,
 };
+pub use packet::handling;
 pub use packet::{CtState, Direction, Fragment, Packet, PacketType, Transport};
 pub use policy::{
     Chain, ChainId, ChainPolicy, Counters, Family, Hook, Origin, Policy, Root, Rule, RuleId,

@@ -37,6 +37,21 @@ pub enum CtState {
     Untracked = 16,
 }
 
+/// What the kernel does with a packet beside the filter: bits of [`Packet::handling`].
+pub mod handling {
+    /// Its connection's source is translated by the kernel's NAT. The bit of the state in
+    /// [`crate::model::StateMask`].
+    pub const SOURCE_TRANSLATED: u8 = 32;
+    /// Its connection's destination is translated.
+    pub const DESTINATION_TRANSLATED: u8 = 64;
+    /// Either.
+    pub const TRANSLATED: u8 = SOURCE_TRANSLATED | DESTINATION_TRANSLATED;
+    /// It came through IPsec (RFC 4301).
+    pub const IPSEC_IN: u8 = 1;
+    /// It is routed to leave through IPsec.
+    pub const IPSEC_OUT: u8 = 2;
+}
+
 /// Direction within a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
@@ -153,6 +168,8 @@ pub struct Packet {
     pub packet_type: PacketType,
     /// User and group of the sending socket, when it is known (OUTPUT, POSTROUTING).
     pub owner: Option<(u32, u32)>,
+    /// What else the kernel does with it, bits of [`handling`]; 0 when nothing is known.
+    pub handling: u8,
 }
 
 impl Packet {

@@ -182,6 +182,7 @@ impl<'p> Follower<'p> {
             mac: sighting.source_mac,
             packet_type: sighting.packet_type,
             owner: sighting.owner,
+            handling: 0,
         };
         let Some(packet) = packet(&sighting.bytes, sighting.bytes.len() as u32, &arrival) else {
             self.remark(sighting, "is no IP packet to the parser");

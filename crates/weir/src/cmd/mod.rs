@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod apply;
+pub mod bench;
 mod capturing;
 pub mod check;
 pub mod completions;
@@ -9,6 +10,7 @@ pub mod confirm;
 pub mod counters;
 pub mod explain;
 pub mod flows;
+pub mod ipftest;
 pub mod log;
 pub mod man;
 pub mod replay;
@@ -28,6 +30,7 @@ pub fn run(command: Command, out: &mut Output) -> anyhow::Result<Exit> {
         Command::Check(args) => check::run(&args, out),
         Command::Show(args) => show::run(&args, out),
         Command::Explain(args) => explain::run(&args, out),
+        Command::Ipftest(args) => ipftest::run(&args, out),
         Command::Replay(args) => replay::run(&args, out),
         Command::Apply(args) => apply::run(&args, out),
         Command::Confirm(args) => confirm::run(&args, out),
@@ -36,6 +39,7 @@ pub fn run(command: Command, out: &mut Output) -> anyhow::Result<Exit> {
         Command::Flows(args) => flows::run(&args, out),
         Command::Log(args) => log::run(&args, out),
         Command::Unload(args) => unload::run(&args, out),
+        Command::Bench(args) => bench::run(&args, out),
         Command::Agent(args) => agent::run(&args),
         Command::Completions(args) => completions::run(&args, out),
         Command::Man(args) => man::run(&args, out),

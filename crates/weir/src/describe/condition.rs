@@ -31,6 +31,8 @@ fn condition(policy: &Policy, family: Family, cond: &Cond) -> String {
             ranges => format!("protocol {}", numbers(ranges)),
         },
         Cond::State(mask) => format!("state {}", states(mask.0)),
+        Cond::Ipsec { out: false } => "came through IPsec".to_owned(),
+        Cond::Ipsec { out: true } => "leaves through IPsec".to_owned(),
         Cond::Ct(field) => flow_field(family, field),
         Cond::Mark { value, mask } => format!("mark {}", masked(*value, *mask)),
         Cond::Connmark { value, mask } => format!("flow mark {}", masked(*value, *mask)),
@@ -52,6 +54,10 @@ fn condition(policy: &Policy, family: Family, cond: &Cond) -> String {
             Some(kind) => format!("routing header of type {kind}"),
             None => "routing header".to_owned(),
         },
+        Cond::Any(tests) => {
+            let all: Vec<String> = tests.iter().map(|t| test(policy, family, t)).collect();
+            all.join(" or ")
+        }
         Cond::History(id) => history(&policy.histories[id.0 as usize].kind),
         _ => transport(cond),
     }
@@ -99,12 +105,14 @@ fn interface(pattern: &IfPattern) -> String {
 
 /// The names of a mask of states.
 pub fn states(mask: u8) -> String {
-    let names = [
+    let names: [(u8, &str); 7] = [
         (1, "INVALID"),
         (2, "NEW"),
         (4, "ESTABLISHED"),
         (8, "RELATED"),
         (16, "UNTRACKED"),
+        (32, "SNAT"),
+        (64, "DNAT"),
     ];
     let set: Vec<&str> = names
         .iter()

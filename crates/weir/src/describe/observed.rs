@@ -7,7 +7,7 @@ use super::condition::{address_type, packet_type};
 use super::values::{ip, mac};
 use crate::spec::{flag_names, protocol, state_name};
 use weir_policy::eval::{Locals, tcp_option};
-use weir_policy::model::{Cond, CtState, Fragment, Owner, Packet, Transport};
+use weir_policy::model::{Cond, CtState, Fragment, Owner, Packet, Transport, handling};
 
 /// What the packet carried when a rule was tried.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,19 @@ pub fn observed(cond: &Cond, packet: &Packet, moment: Moment, locals: &Locals) -
             Some(state) => format!("it is {}", state_name(state)),
             None => "tracking has not looked yet".to_owned(),
         },
+        Cond::Ipsec { out } => {
+            let bit = if *out {
+                handling::IPSEC_OUT
+            } else {
+                handling::IPSEC_IN
+            };
+            let told = if packet.handling & bit != 0 {
+                "it does"
+            } else {
+                "it does not"
+            };
+            told.to_owned()
+        }
         Cond::Mac(_) => match packet.mac {
             Some(address) => format!("it is {}", mac(address)),
             None => "it has none".to_owned(),
@@ -56,6 +69,7 @@ pub fn observed(cond: &Cond, packet: &Packet, moment: Moment, locals: &Locals) -
         | Cond::EcnIp(_)
         | Cond::Set { .. }
         | Cond::Ct(_)
+        | Cond::Any(_)
         | Cond::History(_) => return None,
         _ => return transport(cond, packet),
     })

@@ -46,6 +46,7 @@ pub struct Draft {
     pub fragment: Option<Placed<Fragment>>,
     pub mac: Option<Placed<[u8; 6]>>,
     pub packet_type: Option<Placed<PacketType>>,
+    pub handling: Option<Placed<u8>>,
     /// Plain numbers: `mark`, `ttl`, `len` ... by key.
     pub numbers: Vec<(&'static str, Placed<u64>)>,
 }
@@ -112,6 +113,7 @@ impl Draft {
                 (None, false) => PacketType::Unicast,
             },
             owner: owner.map(|(uid, gid)| (uid as u32, gid as u32)),
+            handling: self.handling.as_ref().map_or(0, |h| h.value),
         };
         Ok(Spec {
             packet,

@@ -3,7 +3,7 @@
 //! In: a word. Out: its value, or the nearest known word for the error's help. ICMP names are those
 //! that iptables prints (`iptables -p icmp -h`), numbers from the IANA ICMP registries.
 
-use weir_policy::model::{CtState, Hook};
+use weir_policy::model::{CtState, Hook, handling};
 
 /// Protocol words and numbers. The first name of a number is the one that is printed.
 pub const PROTOCOLS: &[(&str, u8)] = &[
@@ -51,6 +51,14 @@ pub const FLAGS: &[(&str, u8)] = &[
     ("urg", 32),
     ("ece", 64),
     ("cwr", 128),
+];
+
+/// Words for what the kernel does with a packet beside the filter.
+pub const HANDLING: &[(&str, u8)] = &[
+    ("ipsec-in", handling::IPSEC_IN),
+    ("ipsec-out", handling::IPSEC_OUT),
+    ("snat", handling::SOURCE_TRANSLATED),
+    ("dnat", handling::DESTINATION_TRANSLATED),
 ];
 
 /// ICMP names with type and code.
@@ -144,6 +152,13 @@ pub fn flags_of(word: &str) -> Option<u8> {
     word.split([',', '+', '|'])
         .map(|part| find(FLAGS, part))
         .try_fold(0, |bits, flag| flag.map(|flag| bits | flag))
+}
+
+/// The bits in `dnat,ipsec-in`.
+pub fn handling_of(word: &str) -> Option<u8> {
+    word.split([',', '+', '|'])
+        .map(|part| find(HANDLING, part))
+        .try_fold(0, |bits, bit| bit.map(|bit| bits | bit))
 }
 
 /// The type and code in `8`, `3/1` or `echo-request`.

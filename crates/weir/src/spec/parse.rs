@@ -27,7 +27,7 @@ const NUMBERS: &[(&str, u64)] = &[
 
 /// Keys that are not plain numbers.
 const KEYS: &[&str] = &[
-    "in", "out", "hook", "state", "proto", "mac", "type", "frag", "flags", "icmp",
+    "in", "out", "hook", "state", "proto", "mac", "type", "frag", "flags", "icmp", "kernel",
 ];
 
 type Word = Placed<String>;
@@ -191,6 +191,14 @@ impl Reader<'_> {
             "flags" => match names::flags_of(&value.value) {
                 Some(flags) => self.set(whole, "TCP flags", flags, |d| &mut d.flags),
                 None => self.error("no such TCP flags", value, Some("as in flags=syn,ack")),
+            },
+            "kernel" => match names::handling_of(&value.value) {
+                Some(bits) => self.set(whole, "handling by the kernel", bits, |d| &mut d.handling),
+                None => self.error(
+                    "no such handling",
+                    value,
+                    Some("as in kernel=dnat,ipsec-in"),
+                ),
             },
             "icmp" => self.set(whole, "ICMP type", value.value.clone(), |d| &mut d.icmp),
             "mac" => match mac_of(&value.value) {

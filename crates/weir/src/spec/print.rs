@@ -75,6 +75,13 @@ pub fn packet(packet: &Packet) -> String {
         Fragment::First => text.push_str(" frag=first"),
         Fragment::Later(_) => text.push_str(" frag=later"),
     }
+    if packet.handling != 0 {
+        let words = names::HANDLING
+            .iter()
+            .filter(|word| packet.handling & word.1 != 0);
+        let words: Vec<&str> = words.map(|word| word.0).collect();
+        let _ = write!(text, " kernel={}", words.join(","));
+    }
     if let Some(mac) = packet.mac {
         let bytes: Vec<String> = mac.iter().map(|b| format!("{b:02x}")).collect();
         let _ = write!(text, " mac={}", bytes.join(":"));

@@ -242,6 +242,7 @@ fn what_is_printed_reads_back_as_the_same_packet() {
         "tcp 10.0.0.1:9 > 10.0.0.2:10 none mss=536",
         "sctp 10.0.0.1:9 > 10.0.0.2:10 chunk=14",
         "proto=47 10.0.0.1 > 10.0.0.2 dscp=10",
+        "in=a out=b tcp 10.0.0.1:9 > 10.0.0.2:10 kernel=dnat,ipsec-in",
     ];
     for text in texts {
         let spec = parse(text).unwrap();

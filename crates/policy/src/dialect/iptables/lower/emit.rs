@@ -1,8 +1,8 @@
 //! Checked tables to the model: chains, roots, and dense ids for everything that counts.
 
-use super::super::ast::{BuiltIn, ChainVerdict, Target};
+use super::super::ast::ChainVerdict;
 use super::Lowering;
-use super::matches::{Effect, Tests};
+use super::matches::Tests;
 use super::tables::{ChainState, Entry, TableState, Tables};
 use super::targets::Action;
 use crate::model::{Chain, ChainId, ChainPolicy, Policy, Root, Rule, RuleId, Table, Test, Verdict};
@@ -120,7 +120,6 @@ impl Lowering<'_> {
             family: table.family,
             tests: Vec::with_capacity(tests_in(entry)),
             refused: Vec::new(),
-            effect: effect(table, entry),
         };
         gathered.rule(entry);
         let action = gathered.action(entry, chain);
@@ -150,16 +149,6 @@ impl Lowering<'_> {
                 self.refuse(table, entry, vec![found]);
             }
         }
-    }
-}
-
-/// What a rule does with a packet that it matches.
-fn effect(table: &TableState<'_>, entry: &Entry<'_>) -> Effect {
-    match &entry.rule.target {
-        Some(Target::Verdict(BuiltIn::Accept, _)) if table.table == Table::Filter => Effect::Opens,
-        Some(Target::Verdict(BuiltIn::Drop, _)) => Effect::Closes,
-        Some(Target::Module(instance)) if instance.spec.name == "REJECT" => Effect::Closes,
-        _ => Effect::Other,
     }
 }
 

@@ -23,20 +23,6 @@ pub(super) struct Tests<'l, 'a> {
     pub(super) tests: Vec<Test>,
     /// Why the rule cannot be honoured.
     pub(super) refused: Vec<Diagnostic>,
-    /// What the rule does with a packet that it matches.
-    pub(super) effect: Effect,
-}
-
-/// What a rule does with a packet, as far as it decides whether a narrower or wider rule is
-/// stricter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// It accepts: a rule that matches less is stricter.
-    Opens,
-    /// It drops or rejects: a rule that matches more is stricter.
-    Closes,
-    /// Anything else.
-    Other,
 }
 
 impl Tests<'_, '_> {
@@ -104,7 +90,8 @@ impl Tests<'_, '_> {
         }
         match spec.name {
             "comment" => {}
-            "physdev" | "rpfilter" | "policy" => {
+            "policy" => self.ipsec(instance),
+            "physdev" | "rpfilter" => {
                 let help = "take the rule out, or leave it to iptables beside weir";
                 self.unsupported(instance.at.0, &format!("`-m {}`", spec.name), help);
             }
@@ -245,37 +232,43 @@ impl Tests<'_, '_> {
         self.refused.push(found.help("write the address instead"));
     }
 
-    /// A list of states. The states SNAT and DNAT never hold here, because weir's own tracking does
-    /// not translate. Leaving them out makes a plain list match less and a negated one match more;
-    /// where that is stricter it is said, else the rule is refused.
+    /// A list of states. SNAT and DNAT are the kernel's: weir asks its connection tracking.
     fn states(&mut self, option: &Opt, bits: u64) {
-        // INVALID, NEW, RELATED, ESTABLISHED, UNTRACKED, in the order of their names.
-        const MODEL: [u8; 5] = [1, 2, 8, 4, 16];
-        let mask = (0..5)
+        // INVALID, NEW, RELATED, ESTABLISHED, UNTRACKED, SNAT, DNAT: the order of their names.
+        const MODEL: [u8; 7] = [1, 2, 8, 4, 16, 32, 64];
+        let mask = (0..7)
             .filter(|bit| bits >> bit & 1 == 1)
             .fold(0, |mask, bit| mask | MODEL[bit]);
-        let translated: Vec<_> = (5..7)
-            .filter(|bit| bits >> bit & 1 == 1)
-            .map(|bit| small::CT_STATES[bit])
-            .collect();
-        let stricter = match self.effect {
-            Effect::Opens => !option.negated,
-            Effect::Closes => option.negated,
-            Effect::Other => false,
-        };
-        if !translated.is_empty() {
-            let names = translated.join(" and ");
-            if !stricter {
-                let help = "weir does not see the kernel's address translation";
-                return self.unsupported(option.at.0, &format!("the state {names}"), help);
-            }
-            let message =
-                format!("the state {names} never holds: weir does not translate addresses");
-            let found = Diagnostic::warning("state-never-holds", option.at.0, message)
-                .help("connections that the kernel translates need a rule of their own");
-            self.lowering.report.diagnostics.push(found);
-        }
         self.push(option.negated, Cond::State(StateMask(mask)));
+    }
+
+    /// IPsec, as far as there is one policy or none; of which kind it is, is not asked.
+    fn ipsec(&mut self, instance: &Instance) {
+        let choice = |name: &str| {
+            let found = instance
+                .options
+                .iter()
+                .find(|option| option.spec.name == name);
+            found.and_then(|option| match option.value {
+                Value::Number(index) => Some(index),
+                _ => None,
+            })
+        };
+        for option in &instance.options {
+            if !matches!(option.spec.name, "dir" | "pol") {
+                let what = format!("`--{}` of `-m policy`", option.spec.name);
+                let help = "`--dir` and `--pol` are known";
+                self.unsupported(option.at.0, &what, help);
+            }
+        }
+        if let (Some(direction), Some(kind)) = (choice("dir"), choice("pol")) {
+            self.push(
+                kind == 0,
+                Cond::Ipsec {
+                    out: direction == 1,
+                },
+            );
+        }
     }
 
     fn address_type(&mut self, option: &Opt) {

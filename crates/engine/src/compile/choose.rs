@@ -1,0 +1,282 @@
+//! Which leading bits of which fields a hashed table is keyed by.
+//!
+//! In: a sample of the terms that are to be stored. Out: the cut that serves most of them with
+//! small groups and few copies. First over pairs of address lengths and over pairs of port lengths
+//! alone, then from the best of these by turns, each field's alternatives with the others held.
+
+use super::tables::Item;
+use crate::lookup::table_hash;
+use weir_policy::model::Family;
+
+/// Terms looked at when choosing.
+pub const SAMPLE: usize = 4096;
+/// Slots that one term may enter in one table.
+pub const REPLICAS_MAX: u128 = 16;
+/// Bits of the slot numbers in which the sample is counted.
+const SLOT_BITS: u32 = 15;
+
+/// Leading bits of source and destination address, of source and destination port, and of the
+/// protocol (0 or 8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// Of addresses.
+    pub address: [u32; 2],
+    /// Of ports.
+    pub port: [u32; 2],
+    /// Of the protocol: all or none.
+    pub proto: u32,
+}
+
+/// Bits of an address.
+pub fn width(family: Family) -> u32 {
+    if family == Family::V4 { 32 } else { 128 }
+}
+
+/// First and last cell of a range when only `bits` leading bits count.
+fn cells(range: (u128, u128), bits: u32, width: u32) -> (u128, u128) {
+    if bits == 0 {
+        return (0, 0);
+    }
+    (range.0 >> (width - bits), range.1 >> (width - bits))
+}
+
+fn port_cells(range: (u16, u16), bits: u32) -> (u32, u32) {
+    let cell = |port: u16| (u32::from(port) << bits) >> 16;
+    (cell(range.0), cell(range.1))
+}
+
+impl Cut {
+    /// How many cells of a table with this cut an item overlaps; none when its protocol is open
+    /// and counts.
+    pub fn replicas(&self, item: &Item, family: Family) -> u128 {
+        if self.proto > 0 && item.proto.is_none() {
+            return u128::MAX;
+        }
+        let width = width(family);
+        let mut count = 1u128;
+        for side in 0..2 {
+            let (first, last) = cells(item.address[side], self.address[side], width);
+            count = count.saturating_mul((last - first).saturating_add(1));
+            let (first, last) = port_cells(item.port[side], self.port[side]);
+            count = count.saturating_mul(u128::from(last - first + 1));
+        }
+        count
+    }
+
+    /// Calls `f` with the hash of each cell that an item overlaps.
+    pub fn each(&self, item: &Item, family: Family, mut f: impl FnMut(u64)) {
+        let width = width(family);
+        let place = |cell: u128, bits: u32| if bits == 0 { 0 } else { cell << (width - bits) };
+        let [sources, destinations] =
+            [0, 1].map(|side| cells(item.address[side], self.address[side], width));
+        let [low, high] = [0, 1].map(|side| port_cells(item.port[side], self.port[side]));
+        let proto = match item.proto {
+            Some(proto) if self.proto > 0 => u64::from(proto) << 32,
+            _ => 0,
+        };
+        for a in sources.0..=sources.1 {
+            for b in destinations.0..=destinations.1 {
+                let address = [place(a, self.address[0]), place(b, self.address[1])];
+                for c in low.0..=low.1 {
+                    for d in high.0..=high.1 {
+                        let ports = u64::from(c << (16 - self.port[0])) << 16
+                            | u64::from(d << (16 - self.port[1]));
+                        f(table_hash(address, proto | ports));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The masks of the key: source and destination address, ports and protocol.
+    pub fn masks(&self, family: Family) -> ([u128; 2], u64) {
+        let leading = |bits: u32, width: u32| {
+            let all = u128::MAX >> (128 - width);
+            all & !all.checked_shr(bits).unwrap_or(0)
+        };
+        let port = |at: usize| leading(self.port[at], 16) as u64;
+        let proto = if self.proto > 0 { 0xff << 32 } else { 0 };
+        let address = self.address.map(|bits| leading(bits, width(family)));
+        (address, proto | port(0) << 16 | port(1))
+    }
+}
+
+/// Distinct leading-bit counts that the ranges of a field suggest.
+fn suggestions(ranges: impl Iterator<Item = (u128, u128)>, width: u32) -> Vec<u32> {
+    let mut lengths: Vec<u32> = ranges
+        .filter(|r| !(r.0 == 0 && r.1 == u128::MAX >> (128 - width)))
+        .map(|r| (r.0 ^ r.1).leading_zeros() - (128 - width))
+        .collect();
+    lengths.sort_unstable();
+    let mut out = vec![0];
+    if let Some(last) = lengths.len().checked_sub(1) {
+        out.extend((0..=6).map(|part| lengths[last * part / 6]));
+    }
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
+/// Scores cuts on a sample.
+pub struct Chooser<'s> {
+    sample: &'s [Item],
+    /// Terms for each one of the sample.
+    scale: f64,
+    family: Family,
+    counts: Vec<u8>,
+    /// Hashes of the cut being scored, and where each item's end.
+    hashes: Vec<u16>,
+    ends: Vec<u32>,
+}
+
+impl<'s> Chooser<'s> {
+    /// A chooser over a sample of terms of which there are `scale` times as many.
+    pub fn new(sample: &'s [Item], scale: f64, family: Family) -> Self {
+        Chooser {
+            sample,
+            scale,
+            family,
+            counts: vec![0; 1 << SLOT_BITS],
+            hashes: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// The cut that serves the sample best, and how well: terms served, each weighed down by the
+    /// size of its group and its copies.
+    pub fn choose(&mut self) -> (Cut, f64) {
+        let addresses = [0, 1].map(|side| {
+            let ranges = self.sample.iter().map(|item| item.address[side]);
+            suggestions(ranges, width(self.family))
+        });
+        let ports = [0, 1].map(|side| self.port_lengths(side));
+        let protos: &[u32] = if self.sample.iter().any(|item| item.proto.is_some()) {
+            &[0, 8]
+        } else {
+            &[0]
+        };
+        let mut scored: Vec<(Cut, f64)> = Vec::new();
+        for &a in &addresses[0] {
+            for &b in &addresses[1] {
+                let cut = Cut {
+                    address: [a, b],
+                    ..Cut::default()
+                };
+                scored.push((cut, self.score(&cut)));
+            }
+        }
+        for &c in &ports[0] {
+            for &d in &ports[1] {
+                let cut = Cut {
+                    port: [c, d],
+                    ..Cut::default()
+                };
+                scored.push((cut, self.score(&cut)));
+            }
+        }
+        scored.sort_by(|a, b| b.1.total_cmp(&a.1));
+        scored.truncate(3);
+        let mut best = scored[0];
+        for start in scored {
+            let found = self.climb(start, &addresses, &ports, protos);
+            if found.1 > best.1 {
+                best = found;
+            }
+        }
+        best
+    }
+
+    fn port_lengths(&self, side: usize) -> Vec<u32> {
+        let open = |item: &Item| item.port[side] == (0, u16::MAX);
+        if self.sample.iter().all(open) {
+            return vec![0];
+        }
+        let exact = |item: &Item| item.port[side].0 == item.port[side].1;
+        if self.sample.iter().all(|item| open(item) || exact(item)) {
+            return vec![0, 16];
+        }
+        vec![0, 4, 8, 12, 16]
+    }
+
+    /// Betters a cut field by field.
+    fn climb(
+        &mut self,
+        start: (Cut, f64),
+        addresses: &[Vec<u32>; 2],
+        ports: &[Vec<u32>; 2],
+        protos: &[u32],
+    ) -> (Cut, f64) {
+        let mut best = start;
+        for _ in 0..2 {
+            let before = best.1;
+            let mut tries: Vec<Cut> = Vec::new();
+            for field in 0..5 {
+                tries.clear();
+                let with = |change: &dyn Fn(&mut Cut)| {
+                    let mut cut = best.0;
+                    change(&mut cut);
+                    cut
+                };
+                match field {
+                    0 | 1 => {
+                        let own = ports[field].iter();
+                        tries.extend(own.map(|bits| with(&|cut| cut.port[field] = *bits)));
+                    }
+                    2 => tries.extend(protos.iter().map(|bits| with(&|cut| cut.proto = *bits))),
+                    _ => {
+                        let own = addresses[field - 3].iter();
+                        tries.extend(own.map(|bits| with(&|cut| cut.address[field - 3] = *bits)));
+                    }
+                }
+                for cut in &tries {
+                    if *cut != best.0 {
+                        let score = self.score(cut);
+                        if score > best.1 {
+                            best = (*cut, score);
+                        }
+                    }
+                }
+            }
+            if best.1 <= before * 1.01 {
+                break;
+            }
+        }
+        best
+    }
+
+    /// How many terms of the sample a cut serves, each weighed by the size of its group.
+    fn score(&mut self, cut: &Cut) -> f64 {
+        self.counts.fill(0);
+        self.hashes.clear();
+        self.ends.clear();
+        for item in self.sample {
+            if cut.replicas(item, self.family) <= REPLICAS_MAX {
+                cut.each(item, self.family, |hash| {
+                    let slot = (hash >> (64 - SLOT_BITS)) as u16;
+                    self.hashes.push(slot);
+                    let count = &mut self.counts[usize::from(slot)];
+                    *count = count.saturating_add(1);
+                });
+            }
+            self.ends.push(self.hashes.len() as u32);
+        }
+        // What the counting itself makes collide.
+        let chance = self.hashes.len() as f64 / f64::from(1u32 << SLOT_BITS);
+        let (mut from, mut total) = (0, 0.0);
+        for end in &self.ends {
+            let slots = &self.hashes[from..*end as usize];
+            from = *end as usize;
+            if slots.is_empty() {
+                continue;
+            }
+            let met: u32 = slots
+                .iter()
+                .map(|slot| u32::from(self.counts[usize::from(*slot)]) - 1)
+                .sum();
+            let others = (f64::from(met) / slots.len() as f64 - chance).max(0.0);
+            let group = 1.0 + others * self.scale;
+            total += 1.0 / ((1.0 + group / 4.0) * (1.0 + 0.04 * slots.len() as f64));
+        }
+        total
+    }
+}

@@ -1,0 +1,100 @@
+//! Probing a hashed table.
+
+use super::class::{u32_at, u64_at};
+use super::{Key, NONE, table_hash};
+use crate::image::layout::HashTable;
+
+/// The slot of a packet: offset of the group and number of its records.
+#[inline(always)]
+fn slot_of(bytes: &[u8], table: &HashTable, key: &Key) -> u32 {
+    let masks = table.masks.map(u128::from);
+    let address = [
+        key.address[0] & (masks[0] << 64 | masks[1]),
+        key.address[1] & (masks[2] << 64 | masks[3]),
+    ];
+    let ports = u64::from(key.proto) << 32 | u64::from(key.port[0]) << 16 | u64::from(key.port[1]);
+    let slot = table_hash(address, ports & table.ports) >> table.shift;
+    u32_at(bytes, table.slots_at + slot as u32 * 4)
+}
+
+/// The first position from `from` on in one table; [`NONE`] without. `services` is where the row of
+/// services is that hold.
+#[inline(always)]
+pub fn probe(bytes: &[u8], table: &HashTable, key: &Key, services: u32, from: u32) -> u32 {
+    let group = slot_of(bytes, table, key);
+    let at = (table.groups_at + (group & !15)) as usize;
+    let count = (group & 15) as usize;
+    let size = table.record as usize;
+    let records = bytes.get(at..at + count * size).unwrap_or_default();
+    let served =
+        |service: u32| u64_at(bytes, services + (service >> 6) * 8) >> (service & 63) & 1 != 0;
+    let later = |position: u32| (position >= from).then_some(position);
+    let found = match size {
+        16 => records
+            .as_chunks::<16>()
+            .0
+            .iter()
+            .find_map(|record| packed(record, key, served).and_then(later)),
+        32 => records
+            .as_chunks::<32>()
+            .0
+            .iter()
+            .find_map(|record| ranges(record, key, served).and_then(later)),
+        _ => records
+            .as_chunks::<64>()
+            .0
+            .iter()
+            .find_map(|record| wide(record, key, served).and_then(later)),
+    };
+    found.unwrap_or(NONE)
+}
+
+/// `layout::Prefixes4`.
+#[inline(always)]
+fn packed(record: &[u8; 16], key: &Key, served: impl Fn(u32) -> bool) -> Option<u32> {
+    let address = |at: usize, shift: u8| {
+        let own = u32_at(record, at as u32 * 4);
+        u64::from(key.address[at] as u32 ^ own) >> (shift & 63)
+    };
+    let service = u32::from(u16::from_le_bytes([record[12], record[13]]));
+    let holds = address(0, record[14]) | address(1, record[15]) == 0 && served(service);
+    holds.then(|| u32_at(record, 8))
+}
+
+/// `layout::Record4`.
+#[inline(always)]
+fn ranges(record: &[u8; 32], key: &Key, served: impl Fn(u32) -> bool) -> Option<u32> {
+    let address = |at: usize| {
+        let (first, span) = (
+            u32_at(record, at as u32 * 8),
+            u32_at(record, at as u32 * 8 + 4),
+        );
+        (key.address[at] as u32).wrapping_sub(first) <= span
+    };
+    let holds = address(0) && address(1) && ports(&record[16..24], key);
+    (holds && served(u32_at(record, 28))).then(|| u32_at(record, 24))
+}
+
+/// `layout::Record6`.
+#[inline(always)]
+fn wide(record: &[u8; 64], key: &Key, served: impl Fn(u32) -> bool) -> Option<u32> {
+    let differs = |at: usize| {
+        let shift = |half: u64, by: u8| half.checked_shr(u32::from(by)).unwrap_or(0);
+        let word = |number: usize| u64_at(record, (at * 2 + number) as u32 * 8);
+        let high = (key.address[at] >> 64) as u64 ^ word(0);
+        let low = key.address[at] as u64 ^ word(1);
+        shift(high, record[48 + at * 2]) | shift(low, record[49 + at * 2])
+    };
+    let holds = differs(0) | differs(1) == 0 && ports(&record[32..40], key);
+    (holds && served(u32_at(record, 44))).then(|| u32_at(record, 40))
+}
+
+/// Two pairs of first port and last less first.
+#[inline(always)]
+fn ports(ranges: &[u8], key: &Key) -> bool {
+    let port = |at: usize| {
+        let half = |from: usize| u16::from_le_bytes([ranges[from], ranges[from + 1]]);
+        key.port[at].wrapping_sub(half(at * 4)) <= half(at * 4 + 2)
+    };
+    port(0) && port(1)
+}
