@@ -50,6 +50,7 @@ struct weir_header {
 	__u64 loaded_ms;	/* packet clock when user space put the image into its slot */
 	__u32 roots[WEIR_ROOTS];
 	__u32 shorts[WEIR_ROOTS];
+	__u32 established[WEIR_ROOTS];
 };
 
 enum weir_feature {		/* bits of weir_header.features */
@@ -192,7 +193,7 @@ struct weir_chunk {
 
 struct weir_entry {
 	__u8 verdict;		/* 0: go on; enum weir_verdict; WEIR_VERDICT_HOT_DROP */
-	__u8 padding;
+	__u8 flags;		/* WEIR_FLAG_* */
 	__u16 reject;
 	__u32 rule;		/* with several rules: offset of their u32 ids */
 	__u32 rules;
@@ -204,6 +205,9 @@ struct weir_entry {
 	__u32 next_fail;
 };
 #define WEIR_VERDICT_HOT_DROP 4
+#define WEIR_FLAG_PROPOSE 0x80	/* the verdict in the lowest two bits stands from here on */
+#define WEIR_FLAG_STANDING 0x40	/* if a proposal stands it decides, and this does not count */
+#define WEIR_FLAG_VERDICT 3
 
 struct weir_residual {		/* layout::Test */
 	__u8 kind;
@@ -240,6 +244,7 @@ enum weir_test_kind {
 	WEIR_TEST_DST_TYPE = 21,
 	WEIR_TEST_STATE = 22,
 	WEIR_TEST_HANDLING = 23,
+	WEIR_TEST_PROPOSED = 24,
 };
 
 struct weir_op {

@@ -248,6 +248,8 @@ __noinline int test_packet(struct walk *w, __u32 test_at)
 	switch (t->kind) {
 	case WEIR_TEST_MARK:
 		return (p->mark & b) == a;
+	case WEIR_TEST_PROPOSED:
+		return w->proposed && w->proposed_by == a;
 	case WEIR_TEST_SRC_MASKED:
 		return in_mask(image, mask, t->at, p->src);
 	case WEIR_TEST_DST_MASKED:

@@ -22,6 +22,9 @@ struct walk {
 	__u32 slot;		/* of images and counters */
 	__u32 deciding;		/* rule that decided, ~0: none */
 	__u32 reject;		/* WEIR_REJECT_*, with WEIR_VERDICT_REJECT */
+	__u32 proposed;		/* verdict that stands until another is proposed, 0: none */
+	__u32 proposed_by;	/* its rule */
+	__u32 proposed_reject;
 	struct weir_cursor cursor;
 	struct weir_handoff handoff;	/* edits for later hooks */
 };
@@ -45,6 +48,16 @@ static __always_inline int entry_matched(struct walk *w, const struct weir_entry
 	w->deciding = e->rule;
 	w->reject = e->reject;
 	return e->verdict & 3;
+}
+
+/* Whether a proposal stands; then it decides. */
+static __always_inline int standing(struct walk *w)
+{
+	if (!w->proposed)
+		return 0;
+	w->deciding = w->proposed_by;
+	w->reject = w->proposed_reject;
+	return w->proposed & 3;
 }
 
 static __always_inline int hot_drop(struct walk *w)
@@ -85,7 +98,7 @@ __noinline int weir_advance(struct walk *w)
 	root = IMAGE_AT(struct weir_root, image, mask, w->cursor.root_at);
 	e = IMAGE_AT(struct weir_entry, image, mask,
 		     root->entries_at + w->cursor.position * sizeof(*e));
-	if (e->tests | e->ops | (e->rules > 1))
+	if (e->tests | e->ops | (e->rules > 1) | e->flags)
 		return WEIR_STEP_MEET;
 	if (e->verdict == WEIR_VERDICT_HOT_DROP)
 		return hot_drop(w);
@@ -203,6 +216,13 @@ __noinline int weir_meet(struct walk *w)
 	}
 	if (e->verdict == WEIR_VERDICT_HOT_DROP)
 		return hot_drop(w);
+	if (e->flags & WEIR_FLAG_STANDING && w->proposed)
+		return standing(w);
+	if (e->flags & WEIR_FLAG_PROPOSE) {
+		w->proposed = e->flags & WEIR_FLAG_VERDICT;
+		w->proposed_by = e->rule;
+		w->proposed_reject = e->reject;
+	}
 	ops = e->ops;
 	ops_at = e->ops_at;
 	for (int i = 0; i < WEIR_OPS_MAX; i++) {
@@ -268,6 +288,7 @@ __noinline int weir_walk_on(struct walk *w)
 /* Walk one root; enum weir_verdict. Reject kinds are in w->reject. */
 static __always_inline int weir_walk(const __u8 *image, __u32 root_at, struct walk *w)
 {
+	w->proposed = 0;
 	lookup_begin(image, image_mask(), root_at, &w->packet, &w->cursor);
 	for (int i = 0; i < WEIR_STEPS_INLINE; i++) {
 		int step = walk_step(w);

@@ -4,7 +4,9 @@
 //! rules, because chain policies count. Fragments are put together only where a rule asks about
 //! flows: so does iptables, whose port matches see the first fragment alone.
 
-use weir_policy::model::{ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, Rule, Table};
+use weir_policy::model::{
+    ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, Rule, Table, Test,
+};
 
 use crate::hooks;
 
@@ -19,7 +21,8 @@ fn reachable(policy: &Policy, start: ChainId) -> Vec<&Rule> {
         }
         for rule in &policy.chain(id).rules {
             rules.push(rule);
-            if let Flow::Jump(next) | Flow::Goto(next) = rule.flow {
+            if let Flow::Jump(next) | Flow::Goto(next) | Flow::Head { group: next, .. } = rule.flow
+            {
                 open.push(next);
             }
         }
@@ -27,18 +30,21 @@ fn reachable(policy: &Policy, start: ChainId) -> Vec<&Rule> {
     rules
 }
 
-/// Whether a rule asks about flows, so that they must be kept.
-fn asks_about_flows(policy: &Policy, rule: &Rule) -> bool {
-    let by_test = rule.tests.iter().any(|test| match &test.cond {
+fn tests_flows(policy: &Policy, test: &Test) -> bool {
+    match &test.cond {
         Cond::State(_) | Cond::Ct(_) | Cond::Connmark { .. } => true,
+        Cond::Any(tests) => tests.iter().any(|test| tests_flows(policy, test)),
         Cond::History(id) => {
-            matches!(
-                policy.histories[id.0 as usize].kind,
-                HistoryKind::ConnLimit(_)
-            )
+            let kind = &policy.histories[id.0 as usize].kind;
+            matches!(kind, HistoryKind::ConnLimit(_))
         }
         _ => false,
-    });
+    }
+}
+
+/// Whether a rule asks about flows, so that they must be kept.
+fn asks_about_flows(policy: &Policy, rule: &Rule) -> bool {
+    let by_test = rule.tests.iter().any(|test| tests_flows(policy, test));
     let by_op = rule.ops.iter().any(|op| {
         matches!(
             op,

@@ -63,6 +63,16 @@ fn the_image_equals_the_evaluator_with_changes_and_histories() {
 }
 
 #[test]
+fn lists_with_proposals_and_skips_equal_the_evaluator() {
+    let shape = Shape {
+        histories: true,
+        ..Shape::lists()
+    };
+    let tally = compare(20_000, shape, &ALL_HOOKS, Options::default());
+    assert!(tally.verdicts.iter().all(|n| *n > 1000), "{tally:?}");
+}
+
+#[test]
 fn the_image_without_reductions_equals_the_evaluator() {
     let options = Options {
         reduce: false,

@@ -5,7 +5,7 @@ mod common;
 
 use common::Folder;
 
-const FAMILIES: [&str; 16] = [
+const FAMILIES: [&str; 19] = [
     "acl1",
     "acl2",
     "acl3",
@@ -22,6 +22,9 @@ const FAMILIES: [&str; 16] = [
     "stair",
     "wide",
     "hipac-worst",
+    "weir-worst",
+    "weir-loads",
+    "weir-bytes",
 ];
 
 /// Generates into `r` and `t`, classifies, and gives the answer.
@@ -92,6 +95,25 @@ fn every_family_is_classified_without_a_difference() {
 }
 
 #[test]
+fn the_lookup_in_the_kernel_is_checked_too() {
+    let test = "the_lookup_in_the_kernel_is_checked_too";
+    let Some(()) = weir_plane::kernel_or_skip(test) else {
+        return;
+    };
+    for (family, more) in [("acl4", "--mix"), ("fw4", "--interior"), ("ipc1", "--v6")] {
+        let answer = classified(family, "900", &[more]);
+        let walkers = answer["walkers"].as_array().expect("walkers");
+        let found = walkers.iter().find(|walker| walker["name"] == "ebpf");
+        let kernel = found.expect("a line for it");
+        assert_eq!(kernel["available"], true, "{kernel:#}");
+        assert_eq!(
+            (&kernel["compared"], &kernel["differ"]),
+            (&8000.into(), &0.into())
+        );
+    }
+}
+
+#[test]
 fn packets_that_match_little_are_classified_without_a_difference() {
     for family in ["acl2", "fw4", "ipc1", "cross", "stair"] {
         check(family, 1000, &["--mix"]);
@@ -121,6 +143,48 @@ fn the_same_seed_gives_the_same_files() {
     assert_eq!(read("a"), read("b"));
     assert_ne!(read("a"), read("c"));
     assert_eq!(read("a").lines().count(), 300);
+}
+
+#[test]
+fn what_a_search_finds_can_be_generated() {
+    let folder = Folder::new();
+    for goal in ["ns", "loads", "bytes", "build"] {
+        let args = [
+            "bench",
+            "search",
+            "--goal",
+            goal,
+            "--rules",
+            "60",
+            "--seconds",
+            "1",
+            "--json",
+        ];
+        let found = folder.weir(&args).expect(0).json();
+        assert!(
+            found["tried"].as_u64().is_some_and(|tried| tried > 0),
+            "{found:#}"
+        );
+        assert_eq!(found["differ"], 0, "{found:#}");
+        let genome = found["worst"][0]["genome"]
+            .as_str()
+            .expect("a genome")
+            .to_owned();
+        let args = [
+            "bench", "generate", "--genome", &genome, "--rules", "60", "--out", "r",
+        ];
+        folder.weir(&args).expect(0);
+        let text = std::fs::read_to_string(folder.0.join("r")).unwrap();
+        assert_eq!(text.lines().count(), 60);
+    }
+    folder
+        .weir(&[
+            "bench", "generate", "--genome", "12", "--rules", "1", "--out", "r",
+        ])
+        .expect(2);
+    folder
+        .weir(&["bench", "generate", "--rules", "1", "--out", "r"])
+        .expect(2);
 }
 
 #[test]

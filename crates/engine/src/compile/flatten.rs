@@ -14,7 +14,7 @@ use super::term::{Term, address_last};
 use crate::image::layout::{self, Op, Test};
 use weir_policy::model::{
     ChainId, Cond, Flow, Op as ModelOp, Policy, RejectKind, Root, Rule, RuleId, SetField, SetId,
-    Verdict,
+    Test as ModelTest, Verdict,
 };
 
 /// Depth of chains calling chains.
@@ -28,6 +28,8 @@ const JUMP_TERMS_MAX: usize = 16;
 pub struct Entry {
     /// `enum weir_verdict`, 0 to go on.
     pub verdict: u8,
+    /// Proposals, see [`layout::Entry::flags`].
+    pub flags: u8,
     /// Kind of reject.
     pub reject: u16,
     /// Rules that count here.
@@ -120,8 +122,21 @@ pub fn flatten<'p>(
         None => Verdict::Accept,
     };
     (last.verdict, last.reject) = verdict_numbers(verdict);
+    if flat
+        .entries
+        .iter()
+        .any(|entry| entry.flags & layout::FLAG_PROPOSE != 0)
+    {
+        last.flags = layout::FLAG_STANDING;
+    }
     flat.entries.push(last);
     Ok(flat)
+}
+
+fn propose(entry: &mut Entry, verdict: Verdict) {
+    let (number, reject) = verdict_numbers(verdict);
+    entry.flags = layout::FLAG_PROPOSE | number;
+    entry.reject = reject;
 }
 
 fn verdict_numbers(verdict: Verdict) -> (u8, u16) {
@@ -138,14 +153,23 @@ impl Flattener<'_, '_> {
     /// Entries of a chain for packets of `scope`. RETURN entries are left in `returns`.
     fn chain(&mut self, id: ChainId, scope: &[Term], depth: usize) -> Result<(), Error> {
         let policy = self.policy;
-        for rule in &policy.chain(id).rules {
+        let rules = &policy.chain(id).rules;
+        let (mut starts, mut skips) = (Vec::with_capacity(rules.len()), Vec::new());
+        for rule in rules {
+            starts.push(self.flat.entries.len() as u32);
             if depth >= DEPTH_MAX {
                 return Err(Error::Depth {
                     limit: DEPTH_MAX,
                     rule: rule.id,
                 });
             }
-            self.rule(rule, scope, depth)?;
+            if let (Some(at), Flow::Skip(to)) = (self.rule(rule, scope, depth)?, rule.flow) {
+                skips.push((at, to));
+            }
+        }
+        starts.push(self.flat.entries.len() as u32);
+        for (at, to) in skips {
+            self.flat.entries[at].next_match = starts[to as usize];
         }
         Ok(())
     }
@@ -158,7 +182,8 @@ impl Flattener<'_, '_> {
         }
     }
 
-    fn rule(&mut self, rule: &Rule, scope: &[Term], depth: usize) -> Result<(), Error> {
+    /// Entries of a rule; the last of its own, unless no packet can match.
+    fn rule(&mut self, rule: &Rule, scope: &[Term], depth: usize) -> Result<Option<usize>, Error> {
         let mut draft = Draft {
             terms: scope.to_vec(),
             ..Draft::default()
@@ -166,14 +191,14 @@ impl Flattener<'_, '_> {
         let end = self.conditions(rule, &mut draft)?;
         if end == End::Never {
             self.patch_failures(&draft.failures);
-            return Ok(());
+            return Ok(None);
         }
         let tests = std::mem::take(&mut draft.tests);
         let at = self.push(rule.id, tests, &draft.terms)?;
         if end == End::HotDrop {
             self.flat.entries[at].verdict = layout::VERDICT_HOT_DROP;
             self.patch_failures(&draft.failures);
-            return Ok(());
+            return Ok(None);
         }
         draft.failures.push((at, Edge::Fail));
         let entry = &mut self.flat.entries[at];
@@ -196,23 +221,59 @@ impl Flattener<'_, '_> {
                 rule: rule.id,
             });
         }
+        self.follow(rule, at, &draft.terms, depth)?;
+        self.patch_failures(&draft.failures);
+        Ok(Some(at))
+    }
+
+    /// What comes after a match of the rule whose entry is at `at`.
+    fn follow(
+        &mut self,
+        rule: &Rule,
+        at: usize,
+        terms: &[Term],
+        depth: usize,
+    ) -> Result<(), Error> {
+        let entry = &mut self.flat.entries[at];
         match rule.flow {
-            Flow::Next => {}
+            // The chain knows where a skip leads.
+            Flow::Next | Flow::Skip(_) => {}
+            Flow::Propose(verdict) => propose(entry, verdict),
+            Flow::Head {
+                verdict,
+                group,
+                quick,
+            } => {
+                propose(entry, verdict);
+                let before = self.returns.len();
+                self.chain(group, terms, depth + 1)?;
+                self.patch_returns(before);
+                if quick {
+                    let test = Test {
+                        kind: layout::TEST_PROPOSED,
+                        a: rule.id.0,
+                        ..Test::default()
+                    };
+                    let end = self.push(rule.id, vec![test], terms)?;
+                    let entry = &mut self.flat.entries[end];
+                    (entry.verdict, entry.reject) = verdict_numbers(verdict);
+                    entry.flags = layout::FLAG_STANDING;
+                }
+            }
             Flow::Verdict(verdict) => (entry.verdict, entry.reject) = verdict_numbers(verdict),
             Flow::Return => self.returns.push(at),
             Flow::Jump(target) => {
                 let before = self.returns.len();
-                self.chain(target, &draft.terms, depth + 1)?;
+                self.chain(target, terms, depth + 1)?;
                 self.patch_returns(before);
             }
             Flow::Goto(target) => {
-                self.chain(target, &draft.terms, depth + 1)?;
+                self.chain(target, terms, depth + 1)?;
                 // What runs off the end of the chain returns too, as its own returns do.
-                let end = self.push(rule.id, Vec::new(), &draft.terms)?;
+                let end = self.push(rule.id, Vec::new(), terms)?;
                 self.returns.push(end);
             }
         }
-        self.patch_failures(&draft.failures);
         Ok(())
     }
 
@@ -254,7 +315,7 @@ impl Flattener<'_, '_> {
     /// Goes through the tests of a rule: static ones narrow the draft's terms, others become tests
     /// to run. What can be neither becomes entries of its own in front of the rule's.
     fn conditions(&mut self, rule: &Rule, draft: &mut Draft) -> Result<End, Error> {
-        let jumps = matches!(rule.flow, Flow::Jump(_) | Flow::Goto(_));
+        let jumps = matches!(rule.flow, Flow::Jump(_) | Flow::Goto(_) | Flow::Head { .. });
         for test in &rule.tests {
             if test.cond.needs_transport() {
                 self.flat.reads_transport = true;
@@ -272,6 +333,13 @@ impl Flattener<'_, '_> {
                 if draft.terms.is_empty() {
                     return Ok(End::Never);
                 }
+                continue;
+            }
+            if let Cond::Any(tests) = &test.cond {
+                if draft.remembering {
+                    self.flush(rule.id, draft)?;
+                }
+                self.any_guards(rule, tests, test.negate, draft)?;
                 continue;
             }
             if let Cond::Set { set, fields } = &test.cond {
@@ -340,6 +408,48 @@ impl Flattener<'_, '_> {
         self.go_on_here(&mut outsides);
         if !negate {
             let at = self.push(rule, Vec::new(), &draft.terms)?;
+            draft.failures.push((at, Edge::Match));
+        }
+        self.go_on_here(&mut insides);
+        Ok(())
+    }
+
+    /// Entries for alternatives that are not all static: each decides that one holds; behind them,
+    /// for a packet that met none, none does.
+    fn any_guards(
+        &mut self,
+        rule: &Rule,
+        tests: &[ModelTest],
+        negate: bool,
+        draft: &mut Draft,
+    ) -> Result<(), Error> {
+        let mut insides = Vec::new();
+        for test in tests {
+            if test.cond.remembers() || matches!(test.cond, Cond::Any(_) | Cond::Set { .. }) {
+                let what = "this condition among alternatives";
+                return Err(Error::Unsupported {
+                    what,
+                    rule: rule.id,
+                });
+            }
+            let (terms, run) = match self.context.terms(test) {
+                Some(own) => (self.product(&draft.terms, &own, rule.id)?, Vec::new()),
+                None => (
+                    draft.terms.clone(),
+                    residual::tests(test, rule.id, self.blob)?,
+                ),
+            };
+            if terms.is_empty() {
+                continue;
+            }
+            let at = self.push(rule.id, run, &terms)?;
+            match negate {
+                true => draft.failures.push((at, Edge::Match)),
+                false => insides.push(at),
+            }
+        }
+        if !negate {
+            let at = self.push(rule.id, Vec::new(), &draft.terms)?;
             draft.failures.push((at, Edge::Match));
         }
         self.go_on_here(&mut insides);

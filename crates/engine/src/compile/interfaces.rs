@@ -6,7 +6,7 @@
 
 use super::Error;
 use crate::image::layout;
-use weir_policy::model::{Cond, IfPattern, Policy};
+use weir_policy::model::{Cond, IfPattern, Policy, Test};
 
 /// Most patterns of a policy.
 pub const PATTERNS_MAX: usize = 1024;
@@ -17,16 +17,22 @@ pub struct Interfaces {
     patterns: Vec<IfPattern>,
 }
 
+fn collect(tests: &[Test], patterns: &mut Vec<IfPattern>) {
+    for test in tests {
+        match &test.cond {
+            Cond::InIface(pattern) | Cond::OutIface(pattern) => patterns.push(pattern.clone()),
+            Cond::Any(tests) => collect(tests, patterns),
+            _ => {}
+        }
+    }
+}
+
 impl Interfaces {
     /// Collects the patterns of every rule.
     pub fn of(policy: &Policy) -> Result<Self, Error> {
         let mut patterns: Vec<IfPattern> = Vec::new();
         for rule in policy.chains.iter().flat_map(|c| &c.rules) {
-            for test in &rule.tests {
-                if let Cond::InIface(pattern) | Cond::OutIface(pattern) = &test.cond {
-                    patterns.push(pattern.clone());
-                }
-            }
+            collect(&rule.tests, &mut patterns);
         }
         patterns.sort_by(|a, b| {
             let key = |p: &IfPattern| (std::cmp::Reverse(p.name.len()), p.prefix);

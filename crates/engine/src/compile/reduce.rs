@@ -79,6 +79,7 @@ pub fn reduce(flat: Flat) -> (Flat, Reduced) {
 /// Whether a matched entry does nothing but count and go on.
 fn counts_only(entry: &Entry, at: usize) -> bool {
     entry.verdict == 0
+        && entry.flags == 0
         && entry.tests.is_empty()
         && entry.ops.is_empty()
         && entry.next_match as usize == at + 1

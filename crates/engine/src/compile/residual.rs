@@ -60,12 +60,7 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
         Cond::Mark { value, mask } => (out.kind, out.a, out.b) = (layout::TEST_MARK, *value, *mask),
         Cond::State(mask) => (out.kind, out.a) = (layout::TEST_STATE, u32::from(mask.0)),
         Cond::Ipsec { out: leaving } => {
-            let bit = if *leaving {
-                handling::IPSEC_OUT
-            } else {
-                handling::IPSEC_IN
-            };
-            (out.kind, out.a) = (layout::TEST_HANDLING, u32::from(bit));
+            (out.kind, out.a) = (layout::TEST_HANDLING, ipsec_bit(*leaving));
         }
         Cond::Connmark { value, mask } => {
             (out.kind, out.a, out.b) = (layout::TEST_CONNMARK, *value, *mask);
@@ -90,11 +85,7 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
         Cond::DstType(kinds) => (out.kind, out.a) = (layout::TEST_DST_TYPE, address_types(kinds)),
         Cond::Owner(owner) => {
             out.kind = layout::TEST_OWNER;
-            (out.small, out.a, out.b) = match owner {
-                Owner::Uid(ids) => (1, ids.first, ids.last),
-                Owner::Gid(ids) => (2, ids.first, ids.last),
-                Owner::SocketExists => (3, 0, 0),
-            };
+            (out.small, out.a, out.b) = owner_numbers(*owner);
         }
         Cond::Length(set) => {
             out.kind = layout::TEST_LENGTH;
@@ -146,6 +137,21 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
     }
     all.push(out);
     Ok(all)
+}
+
+fn ipsec_bit(leaving: bool) -> u32 {
+    u32::from(match leaving {
+        true => handling::IPSEC_OUT,
+        false => handling::IPSEC_IN,
+    })
+}
+
+fn owner_numbers(owner: Owner) -> (u16, u32, u32) {
+    match owner {
+        Owner::Uid(ids) => (1, ids.first, ids.last),
+        Owner::Gid(ids) => (2, ids.first, ids.last),
+        Owner::SocketExists => (3, 0, 0),
+    }
 }
 
 fn malformed() -> Test {

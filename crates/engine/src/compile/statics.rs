@@ -101,6 +101,13 @@ impl Context<'_> {
             Cond::TcpFlags { mask, value } => self.flags(|v| (v & mask == *value) != negate),
             Cond::EcnTcp(bits) => self.flags(|v| (v & bits == *bits) != negate),
             Cond::Icmp { kind, codes } => self.icmp(*kind, *codes, negate),
+            Cond::Any(tests) if !negate => {
+                let mut all = Vec::new();
+                for test in tests {
+                    all.extend(self.terms(test)?);
+                }
+                all
+            }
             Cond::Set { set, fields } => {
                 return self.set(&self.sets[set.0 as usize], fields, negate);
             }

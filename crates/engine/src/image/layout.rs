@@ -115,6 +115,8 @@ pub struct Header {
     pub roots: [u32; ROOTS],
     /// The same for packets whose transport header is cut short.
     pub shorts: [u32; ROOTS],
+    /// The same for TCP and UDP packets of established flows; 0: the root itself.
+    pub established: [u32; ROOTS],
 }
 
 /// Byte offset of [`Header::loaded_ms`].
@@ -399,8 +401,8 @@ pub struct Chunk {
 pub struct Entry {
     /// 0 go on, else `enum weir_verdict`, or [`VERDICT_HOT_DROP`].
     pub verdict: u8,
-    /// Zero.
-    pub padding: u8,
+    /// `FLAG_*`.
+    pub flags: u8,
     /// Answer of a reject: `WEIR_REJECT_*`.
     pub reject: u16,
     /// Rule that counts, or with several the offset of their u32 ids.
@@ -421,6 +423,12 @@ pub struct Entry {
     pub next_fail: u32,
 }
 
+/// With no verdict of its own: the verdict in the lowest two bits stands from here on.
+pub const FLAG_PROPOSE: u8 = 0x80;
+/// If a proposal stands it decides, and the entry neither counts nor has a say.
+pub const FLAG_STANDING: u8 = 0x40;
+/// The verdict of a proposal.
+pub const FLAG_VERDICT: u8 = 3;
 /// Dropped because the transport header is cut short: nothing counts, no rule decides.
 pub const VERDICT_HOT_DROP: u8 = 4;
 
@@ -489,8 +497,10 @@ pub const TEST_DST_TYPE: u8 = 21;
 pub const TEST_STATE: u8 = 22;
 /// What the kernel does with the packet has a bit of `a`.
 pub const TEST_HANDLING: u8 = 23;
+/// The proposal that stands is of rule `a`.
+pub const TEST_PROPOSED: u8 = 24;
 /// The highest of them.
-pub const TEST_LAST: u8 = TEST_HANDLING;
+pub const TEST_LAST: u8 = TEST_PROPOSED;
 /// History object `a`; its parameters at `at`.
 pub const TEST_HISTORY: u8 = 18;
 /// Time since the image was loaded is below `a` seconds.

@@ -191,6 +191,8 @@ impl<'b> Runner<'b> {
         let mut lookup = Lookup::new(&image, root, key);
         let entries_at = lookup.root().entries_at;
         let mut position = 0;
+        // A verdict that stands until another is proposed, and whose it is.
+        let mut standing = None;
         loop {
             position = lookup.next(position);
             out.steps += 1;
@@ -201,6 +203,7 @@ impl<'b> Runner<'b> {
                 passage,
                 now_ms,
                 loaded_ms: self.loaded_ms,
+                proposed_by: standing.map(|(_, rule)| rule),
             };
             match context.all(&entry, live) {
                 Answer::Holds => {}
@@ -213,14 +216,25 @@ impl<'b> Runner<'b> {
             if entry.verdict == VERDICT_HOT_DROP {
                 return hot_drop(out);
             }
+            if entry.flags & layout::FLAG_STANDING != 0
+                && let Some((verdict, rule)) = standing
+            {
+                out.verdict = verdict;
+                out.decided_by = Some(RuleId(rule));
+                return;
+            }
             self.count(&entry, packet, out);
             for at in 0..u32::from(entry.ops) {
                 let op: Op = image.read(entry.ops_at + at * size_of::<Op>() as u32);
                 operate(&op, passage, live, now_ms);
                 out.ops.push((RuleId(op.rule), op.index));
             }
+            if entry.flags & layout::FLAG_PROPOSE != 0 {
+                let proposed = entry.flags & layout::FLAG_VERDICT;
+                standing = Some((verdict(proposed, entry.reject), entry.rule));
+            }
             if entry.verdict != 0 {
-                out.verdict = verdict(&entry);
+                out.verdict = verdict(entry.verdict, entry.reject);
                 out.decided_by = out.matched.last().copied();
                 return;
             }
@@ -248,12 +262,12 @@ fn hot_drop(out: &mut Outcome) {
     out.hot_drop = true;
 }
 
-fn verdict(entry: &Entry) -> Verdict {
-    match (entry.verdict, entry.reject >> 8) {
+fn verdict(number: u8, reject: u16) -> Verdict {
+    match (number, reject >> 8) {
         (1, _) => Verdict::Accept,
         (3, 0) => Verdict::Reject(RejectKind::TcpReset),
-        (3, 1) => Verdict::Reject(RejectKind::Icmp(entry.reject as u8)),
-        (3, _) => Verdict::Reject(RejectKind::Icmp6(entry.reject as u8)),
+        (3, 1) => Verdict::Reject(RejectKind::Icmp(reject as u8)),
+        (3, _) => Verdict::Reject(RejectKind::Icmp6(reject as u8)),
         _ => Verdict::Drop,
     }
 }

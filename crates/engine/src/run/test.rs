@@ -32,6 +32,8 @@ pub struct Context<'c, 'b> {
     pub now_ms: u64,
     /// When the image was loaded.
     pub loaded_ms: u64,
+    /// The rule whose proposal stands.
+    pub proposed_by: Option<u32>,
 }
 
 impl Context<'_, '_> {
@@ -81,6 +83,7 @@ impl Context<'_, '_> {
                 let bits = state as u8 | packet.handling & handling::TRANSLATED;
                 u32::from(bits) & test.a != 0
             }
+            layout::TEST_PROPOSED => self.proposed_by == Some(test.a),
             layout::TEST_HANDLING => u32::from(packet.handling) & test.a != 0,
             layout::TEST_PACKET_TYPE => packet_type(packet.packet_type) == test.a,
             layout::TEST_OWNER => packet.owner.is_some_and(|(uid, gid)| match test.small {

@@ -96,7 +96,11 @@ pub fn pure_condition(
                 && (segments.0..=segments.1).contains(&u32::from(left)))
             .into(),
         },
-        Cond::Ct(_) | Cond::Connmark { .. } | Cond::Set { .. } | Cond::History(_) => return None,
+        Cond::Ct(_)
+        | Cond::Connmark { .. }
+        | Cond::Set { .. }
+        | Cond::History(_)
+        | Cond::Any(_) => return None,
         _ => transport_condition(cond, packet),
     })
 }

@@ -11,6 +11,8 @@
 
 mod fields;
 pub mod history;
+pub mod ipf;
+pub mod ipfw;
 mod sets;
 pub mod track;
 
@@ -135,6 +137,9 @@ enum Walked {
     Returned,
 }
 
+/// A verdict that stands until another rule proposes one.
+type Proposal = Option<(Verdict, RuleId)>;
+
 impl<'p> Evaluator<'p> {
     /// A fresh evaluator: no flows, full token buckets, zero counters.
     pub fn new(policy: &'p Policy, now_ms: u64) -> Self {
@@ -169,7 +174,9 @@ impl<'p> Evaluator<'p> {
             let Some(root) = self.policy.root(packet.family, packet.hook, table) else {
                 continue;
             };
-            match self.chain(root.chain, table, packet, passage, now_ms, &mut out, 0) {
+            let mut standing = None;
+            let place = (root.chain, table, 0);
+            match self.chain(place, packet, passage, now_ms, &mut out, &mut standing) {
                 Walked::Verdict(verdict, rule) => {
                     out.verdict = verdict;
                     out.decided_by = Some(rule);
@@ -208,23 +215,20 @@ impl<'p> Evaluator<'p> {
         passage.seen = Some(seen);
     }
 
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "one recursive walk, all of it state"
-    )]
+    /// Walks a chain of a table, `depth` calls deep.
     fn chain(
         &mut self,
-        id: ChainId,
-        table: Table,
+        (id, table, depth): (ChainId, Table, usize),
         packet: &Packet,
         passage: &mut Passage,
         now_ms: u64,
         out: &mut Judgement,
-        depth: usize,
+        standing: &mut Proposal,
     ) -> Walked {
         assert!(depth < DEPTH_MAX, "chains call each other without end");
         let chain = self.policy.chain(id);
-        for (at, rule) in chain.rules.iter().enumerate() {
+        let mut at = 0;
+        while let Some(rule) = chain.rules.get(at) {
             let step = self.rule(rule, packet, passage, now_ms);
             if self.trace {
                 out.tried.push(Tried {
@@ -234,6 +238,7 @@ impl<'p> Evaluator<'p> {
                     step,
                 });
             }
+            at += 1;
             match step {
                 Step::HotDrop(_) => return Walked::HotDrop,
                 Step::Failed(_) => continue,
@@ -244,35 +249,66 @@ impl<'p> Evaluator<'p> {
                 self.operate(op, packet, passage, now_ms);
                 out.ops.push((rule.id, op.clone()));
             }
-            let (target, is_goto) = match rule.flow {
+            let target = match rule.flow {
                 Flow::Next => continue,
                 Flow::Verdict(verdict) => return Walked::Verdict(verdict, rule.id),
                 Flow::Return => break,
-                Flow::Jump(target) => (target, false),
-                Flow::Goto(target) => (target, true),
+                Flow::Skip(to) => {
+                    assert!(to as usize >= at, "evaluation only goes forward");
+                    at = to as usize;
+                    continue;
+                }
+                Flow::Propose(verdict) => {
+                    *standing = Some((verdict, rule.id));
+                    continue;
+                }
+                Flow::Head { verdict, group, .. } => {
+                    *standing = Some((verdict, rule.id));
+                    group
+                }
+                Flow::Jump(target) | Flow::Goto(target) => target,
             };
-            match self.chain(target, table, packet, passage, now_ms, out, depth + 1) {
-                Walked::Returned if is_goto => break,
+            let place = (target, table, depth + 1);
+            match self.chain(place, packet, passage, now_ms, out, standing) {
                 Walked::Returned => {}
                 decided => return decided,
             }
-        }
-        match chain.policy {
-            None => Walked::Returned,
-            Some(policy) => {
-                if self.trace {
-                    let step = Step::Matched;
-                    out.tried.push(Tried {
-                        table,
-                        chain: id,
-                        rule: None,
-                        step,
-                    });
+            match (rule.flow, &*standing) {
+                (Flow::Goto(_), _) => break,
+                (Flow::Head { quick: true, .. }, &Some((verdict, by))) if by == rule.id => {
+                    return Walked::Verdict(verdict, by);
                 }
-                self.count(policy.id, packet, out);
-                Walked::Verdict(policy.verdict, policy.id)
+                _ => {}
             }
         }
+        self.end_of_chain(id, table, packet, out, standing)
+    }
+
+    fn end_of_chain(
+        &mut self,
+        id: ChainId,
+        table: Table,
+        packet: &Packet,
+        out: &mut Judgement,
+        standing: &Proposal,
+    ) -> Walked {
+        let Some(policy) = &self.policy.chain(id).policy else {
+            return Walked::Returned;
+        };
+        if let &Some((verdict, by)) = standing {
+            return Walked::Verdict(verdict, by);
+        }
+        if self.trace {
+            let step = Step::Matched;
+            out.tried.push(Tried {
+                table,
+                chain: id,
+                rule: None,
+                step,
+            });
+        }
+        self.count(policy.id, packet, out);
+        Walked::Verdict(policy.verdict, policy.id)
     }
 
     fn count(&mut self, id: RuleId, packet: &Packet, out: &mut Judgement) {
@@ -301,6 +337,7 @@ impl<'p> Evaluator<'p> {
         }
         let seen = passage.seen.as_ref();
         match &test.cond {
+            Cond::Any(tests) => self.any(tests, packet, passage, now_ms),
             Cond::Set { set, fields } => self.sets.contains(*set, fields, packet, now_ms).into(),
             Cond::Connmark { value, mask } => match seen.and_then(|s| self.tracker.connmark(s)) {
                 Some(mark) => (mark & mask == *value).into(),
@@ -316,6 +353,19 @@ impl<'p> Evaluator<'p> {
                 .into(),
             other => unreachable!("{other:?} is a pure condition"),
         }
+    }
+
+    /// Whether one of these holds.
+    fn any(&mut self, tests: &[Test], packet: &Packet, passage: &Passage, now_ms: u64) -> Truth {
+        for test in tests {
+            match self.test(test, packet, passage, now_ms) {
+                Truth::HotDrop => return Truth::HotDrop,
+                Truth::Absent => {}
+                truth if (truth == Truth::Yes) != test.negate => return Truth::Yes,
+                _ => {}
+            }
+        }
+        Truth::No
     }
 
     fn operate(&mut self, op: &Op, packet: &Packet, passage: &mut Passage, now_ms: u64) {

@@ -37,6 +37,21 @@ pub enum Flow {
     Goto(ChainId),
     /// Back to the caller; in a root, to the chain policy.
     Return,
+    /// To a later rule of the same chain, by its position in [`super::Chain::rules`]; the number
+    /// of rules means the end of the chain.
+    Skip(u32),
+    /// The verdict stands until another rule proposes one, and evaluation goes on. At the end of a
+    /// root the standing proposal decides instead of the chain policy, which then doesn't count.
+    Propose(Verdict),
+    /// Proposes a verdict, then goes into a chain and comes back to the next rule.
+    Head {
+        /// The verdict.
+        verdict: Verdict,
+        /// The chain.
+        group: ChainId,
+        /// Whether the proposal decides on coming back, if it still stands.
+        quick: bool,
+    },
 }
 
 /// Something done to or noted about a packet while evaluation goes on.

@@ -233,18 +233,29 @@ pub enum Cond {
     },
     /// Something that remembers; see [`super::HistoryObject`].
     History(HistoryId),
+    /// One of these holds, tried in order. Unlike other conditions it doesn't hold where the packet
+    /// has none of the fields, so that its negation does: negated over one test it is the strict
+    /// opposite of that test.
+    Any(Vec<Test>),
 }
 
 impl Cond {
     /// Whether the condition needs memory beyond the packet and its flow, so that merely testing
     /// it changes something.
     pub fn remembers(&self) -> bool {
-        matches!(self, Cond::History(_))
+        match self {
+            Cond::History(_) => true,
+            Cond::Any(tests) => tests.iter().any(|test| test.cond.remembers()),
+            _ => false,
+        }
     }
 
     /// Whether the condition reads the transport header, so that a packet whose transport header
     /// is cut short is dropped on reaching it (ip_tables' "hot drop").
     pub fn needs_transport(&self) -> bool {
+        if let Cond::Any(tests) = self {
+            return tests.iter().any(|test| test.cond.needs_transport());
+        }
         matches!(
             self,
             Cond::SrcPort(_)

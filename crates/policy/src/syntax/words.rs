@@ -217,7 +217,10 @@ fn resolved_word<'a>(
         };
         if character == '\\' && escapes {
             match characters.next() {
-                Some((_, next)) => text.push(next),
+                Some((index, next)) => {
+                    check_character(next, base + special + index)?;
+                    text.push(next);
+                }
                 None => text.push('\\'),
             }
             continue;
@@ -264,6 +267,19 @@ mod tests {
             .into_iter()
             .map(|word| word.text.into_owned())
             .collect()
+    }
+
+    #[test]
+    fn a_control_character_is_refused_escaped_or_not() {
+        for (line, place) in [("a\u{1c}b", 1), ("\"a\u{1c}\"", 2), ("\"a\\\u{1c}\"", 3)] {
+            let error = split(line, 10, &RESTORE, &mut Vec::new()).unwrap_err();
+            assert_eq!(
+                error.kind,
+                WordErrorKind::ControlCharacter('\u{1c}'),
+                "{line:?}"
+            );
+            assert_eq!(error.start, 10 + place, "{line:?}");
+        }
     }
 
     #[test]

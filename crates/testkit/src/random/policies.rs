@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use weir_policy::model::{
-    AddrMatch, Chain, ChainId, ChainPolicy, Cmp, Cond, Counters, Family, Flow, HistoryId,
+    AddrMatch, Chain, ChainId, ChainPolicy, Cmp, Cond, Counters, CtState, Family, Flow, HistoryId,
     HistoryKind, HistoryObject, Hook, IfPattern, Limit, LogOp, NamedSet, Op, Origin, PacketType,
     Policy, RangeSet, RejectKind, Root, Rule, RuleId, SetDimension, SetEntry, SetField, SetId,
     SetPart, SourceId, StateMask, Statistic, Table, Test, Verdict,
@@ -23,6 +23,12 @@ pub struct Shape {
     pub state: bool,
     /// Whether mangle and raw roots appear and packets may be changed.
     pub changes: bool,
+    /// Only what most rules of most files say: no operations, no rare conditions, no rejects, and
+    /// often a rule in front that accepts established flows.
+    pub plain: bool,
+    /// Whether there are skips, proposals, heads of groups and alternatives, and the filter table
+    /// at every hook.
+    pub lists: bool,
 }
 
 impl Default for Shape {
@@ -33,12 +39,34 @@ impl Default for Shape {
             histories: false,
             state: true,
             changes: true,
+            plain: false,
+            lists: false,
         }
     }
 }
 
+const HOOKS: [Hook; 5] = [
+    Hook::Prerouting,
+    Hook::Input,
+    Hook::Forward,
+    Hook::Output,
+    Hook::Postrouting,
+];
+
 /// Interface names that random policies and packets use.
 pub const INTERFACES: [&str; 5] = ["eth0", "eth1", "eth10", "wg0", "ppp-office12345"];
+
+impl Shape {
+    /// Lists: smaller, because proposals let a packet meet more of them.
+    pub fn lists() -> Self {
+        Shape {
+            rules_max: 14,
+            chains_max: 3,
+            lists: true,
+            ..Shape::default()
+        }
+    }
+}
 
 /// Makes the policy of this seed.
 pub fn policy(seed: u64, shape: Shape) -> Policy {
@@ -138,19 +166,13 @@ impl Maker {
     }
 
     fn tables(&mut self, family: Family) {
-        let mut tables = vec![(
-            Table::Filter,
-            &[Hook::Input, Hook::Forward, Hook::Output][..],
-        )];
+        let filter: &[Hook] = match self.shape.lists {
+            true => &HOOKS,
+            false => &[Hook::Input, Hook::Forward, Hook::Output],
+        };
+        let mut tables = vec![(Table::Filter, filter)];
         if self.shape.changes && chance(&mut self.rng, 40) {
-            let hooks = &[
-                Hook::Prerouting,
-                Hook::Input,
-                Hook::Forward,
-                Hook::Output,
-                Hook::Postrouting,
-            ];
-            tables.push((Table::Mangle, hooks));
+            tables.push((Table::Mangle, &HOOKS));
         }
         if self.shape.changes && chance(&mut self.rng, 30) {
             tables.push((Table::Raw, &[Hook::Prerouting, Hook::Output]));
@@ -186,9 +208,23 @@ impl Maker {
     ) -> ChainId {
         let origin = self.origin();
         let count = self.rng.usize(..=self.shape.rules_max);
-        let rules = (0..count)
+        let mut rules: Vec<Rule> = (0..count)
             .map(|at| self.rule(family, table, callable, at as u32 + 1))
             .collect();
+        if self.shape.plain && self.shape.state && count > 0 && chance(&mut self.rng, 60) {
+            let cond = Cond::State(StateMask(
+                CtState::Established as u8 | CtState::Related as u8,
+            ));
+            let rule = &mut rules[self.rng.usize(..count.min(3))];
+            rule.flow = Flow::Verdict(Verdict::Accept);
+            rule.tests = vec![Test {
+                negate: false,
+                cond,
+            }];
+        }
+        if self.shape.lists {
+            super::lists::change(&mut self.rng, &mut rules, callable);
+        }
         let name = match hook {
             Some(hook) => format!("{hook:?}"),
             None => format!("user{}", self.policy.chains.len()),
@@ -230,7 +266,9 @@ impl Maker {
         let flow = match self.rng.u8(..20) {
             0..=5 => Flow::Verdict(Verdict::Accept),
             6..=9 => Flow::Verdict(Verdict::Drop),
-            10 if table == Table::Filter => Flow::Verdict(Verdict::Reject(self.reject(family))),
+            10 if table == Table::Filter && !self.shape.plain => {
+                Flow::Verdict(Verdict::Reject(self.reject(family)))
+            }
             11 | 12 => Flow::Return,
             13..=15 if !callable.is_empty() => Flow::Jump(*pick(&mut self.rng, callable)),
             16 if !callable.is_empty() => Flow::Goto(*pick(&mut self.rng, callable)),
@@ -278,6 +316,9 @@ impl Maker {
 
     fn ops(&mut self, table: Table) -> Vec<Op> {
         let mut ops = Vec::new();
+        if self.shape.plain {
+            return ops;
+        }
         if chance(&mut self.rng, 6) {
             ops.push(Op::Log(LogOp {
                 level: 4,
@@ -380,7 +421,7 @@ impl Maker {
         if family == Family::V4 && chance(rng, 3) {
             push(rng, Cond::LaterFragment, 30);
         }
-        if chance(rng, 12) {
+        if !self.shape.plain && chance(rng, 12) {
             let cond = rare(rng, &self.policy.sets, self.shape.state);
             push(rng, cond, 15);
         }

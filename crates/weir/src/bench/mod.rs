@@ -2,7 +2,8 @@
 //!
 //! In: ClassBench files, or a family and a seed. Out: values for `cmd::bench`. The parts: `read`
 //! and `write` know the files, `generate` makes sets of our own, `linear` is the referee, `policy`
-//! leads to the compiler, `walk` asks the image, `measure` times it.
+//! leads to the compiler, `walk` asks the image, `measure` times it, `search`
+//! looks for what hurts.
 
 pub mod filter;
 pub mod generate;
@@ -11,5 +12,6 @@ pub mod measure;
 pub mod policy;
 pub mod random;
 pub mod read;
+pub mod search;
 pub mod walk;
 pub mod write;

@@ -53,6 +53,16 @@ pub fn flow(policy: &Policy, flow: Flow) -> String {
         Flow::Jump(chain) => format!("into {}", policy.chain(chain).name),
         Flow::Goto(chain) => format!("over to {}", policy.chain(chain).name),
         Flow::Return => "returns".to_owned(),
+        Flow::Skip(_) => "skips rules".to_owned(),
+        Flow::Propose(proposed) => format!("{} for now", verdict(proposed)),
+        Flow::Head {
+            verdict: proposed,
+            group,
+            ..
+        } => {
+            let group = &policy.chain(group).name;
+            format!("{} for now, into {group}", verdict(proposed))
+        }
     }
 }
 

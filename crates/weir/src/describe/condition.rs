@@ -54,6 +54,10 @@ fn condition(policy: &Policy, family: Family, cond: &Cond) -> String {
             Some(kind) => format!("routing header of type {kind}"),
             None => "routing header".to_owned(),
         },
+        Cond::Any(tests) => {
+            let all: Vec<String> = tests.iter().map(|t| test(policy, family, t)).collect();
+            all.join(" or ")
+        }
         Cond::History(id) => history(&policy.histories[id.0 as usize].kind),
         _ => transport(cond),
     }

@@ -69,6 +69,7 @@ pub fn observed(cond: &Cond, packet: &Packet, moment: Moment, locals: &Locals) -
         | Cond::EcnIp(_)
         | Cond::Set { .. }
         | Cond::Ct(_)
+        | Cond::Any(_)
         | Cond::History(_) => return None,
         _ => return transport(cond, packet),
     })

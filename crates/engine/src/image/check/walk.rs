@@ -2,10 +2,11 @@
 
 use super::{Error, Image};
 use crate::image::layout::{
-    AddressMap, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC_PORT, Entry, Fold, GROUP_MAX,
-    HashTable, Leaf, Map, OPS_MAX, Op, Pattern, Prefixes4, RULES_MAX, Record4, Record6, Root,
-    SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_CT, TEST_DST_MASKED, TEST_HISTORY,
-    TEST_LAST, TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test,
+    AddressMap, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC_PORT, Entry, FLAG_PROPOSE,
+    FLAG_STANDING, FLAG_VERDICT, Fold, GROUP_MAX, HashTable, Leaf, Map, OPS_MAX, Op, Pattern,
+    Prefixes4, RULES_MAX, Record4, Record6, Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split,
+    TABLES_MAX, TEST_CT, TEST_DST_MASKED, TEST_HISTORY, TEST_LAST, TEST_LENGTH, TEST_SCTP,
+    TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test,
 };
 
 pub(super) type Checked = Result<(), Error>;
@@ -46,7 +47,8 @@ pub fn everything(image: &Image) -> Checked {
         "patterns",
     )?;
     hold(header.history_count <= 1 << 20, "the number of histories")?;
-    for (number, root) in header.roots.iter().chain(&header.shorts).enumerate() {
+    let roots = header.roots.iter().chain(&header.shorts);
+    for (number, root) in roots.chain(&header.established).enumerate() {
         if *root != 0 {
             let family = if number % 30 < 15 { 4 } else { 6 };
             checker.root(*root, family)?;
@@ -169,6 +171,11 @@ impl Checker<'_, '_> {
                 hold(rule < header.rule_count, "a rule")?;
             }
         }
+        let proposes = entry.flags & FLAG_PROPOSE != 0;
+        let named =
+            !proposes || entry.verdict == 0 && entry.rules == 1 && entry.flags & FLAG_VERDICT != 0;
+        let known = entry.flags & !(FLAG_PROPOSE | FLAG_STANDING | FLAG_VERDICT) == 0;
+        hold(known && named, "what an entry proposes")?;
         hold(usize::from(entry.tests) <= TESTS_MAX, "the number of tests")?;
         self.array(
             entry.tests_at,

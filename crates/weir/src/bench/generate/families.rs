@@ -152,7 +152,7 @@ impl Source {
 }
 
 /// How special a filter is, in bits.
-fn special(filter: &Filter) -> f64 {
+pub fn special(filter: &Filter) -> f64 {
     let ports = |ports: Ports| 16.0 - (f64::from(ports.last - ports.first) + 1.0).log2();
     f64::from(filter.src.length)
         + f64::from(filter.dst.length)

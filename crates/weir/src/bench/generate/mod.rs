@@ -7,12 +7,14 @@
 
 mod addresses;
 mod families;
+pub mod genome;
 mod hostile;
 mod ports;
 pub mod trace;
 
 use super::filter::{Filter, FilterSet, Version};
 use super::random::{Random, mix};
+use genome::{Genome, PUBLISHED, Published};
 use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
@@ -24,13 +26,20 @@ pub enum Family {
     Usual(&'static families::Shape),
     /// A shape made against classifiers.
     Hostile(hostile::Shape),
+    /// The worst that a search against our own engine found.
+    Found(&'static Published),
+    /// What a genome says.
+    Bred(Genome),
 }
 
 impl Family {
     /// All of them.
     pub fn all() -> impl Iterator<Item = Family> {
         let usual = families::all().map(Family::Usual);
-        usual.chain(hostile::Shape::ALL.into_iter().map(Family::Hostile))
+        let hostile = hostile::Shape::ALL.into_iter().map(Family::Hostile);
+        usual
+            .chain(hostile)
+            .chain(PUBLISHED.iter().map(Family::Found))
     }
 
     /// Its name on the command line.
@@ -38,6 +47,8 @@ impl Family {
         match self {
             Family::Usual(shape) => shape.name,
             Family::Hostile(shape) => shape.name(),
+            Family::Found(published) => published.name,
+            Family::Bred(_) => "genome",
         }
     }
 }
@@ -98,8 +109,14 @@ const VAIN_MAX: usize = 10_000;
 
 /// Generates a rule set.
 pub fn generate(options: &Options) -> Result<FilterSet, Exhausted> {
-    let name = options.family.name().bytes();
-    let family = name.fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
+    // A published genome gives the filters that it was published for.
+    let name = match options.family {
+        Family::Found(_) => "genome",
+        family => family.name(),
+    };
+    let family = name
+        .bytes()
+        .fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
     let mut random = Random::new(mix(options.seed) ^ family);
     let filters = match options.family {
         Family::Usual(shape) => {
@@ -110,6 +127,12 @@ pub fn generate(options: &Options) -> Result<FilterSet, Exhausted> {
         Family::Hostile(shape) => {
             let mut source = hostile::Source::new(shape, options);
             distinct(options.count, |at| source.filter(at, &mut random))?
+        }
+        Family::Found(&Published { genome, .. }) | Family::Bred(genome) => {
+            let mut source = genome::Source::new(genome, options.version, &mut random);
+            let mut filters = distinct(options.count, |at| source.filter(at, &mut random))?;
+            source.order(&mut filters, families::special);
+            filters
         }
     };
     Ok(FilterSet {

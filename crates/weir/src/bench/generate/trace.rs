@@ -18,7 +18,6 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    #[cfg(test)]
     pub const ALL: [Kind; 3] = [Kind::Corners, Kind::Interior, Kind::Mix];
 }
 

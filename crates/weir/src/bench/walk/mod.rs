@@ -4,7 +4,8 @@
 //! position names an entry of the root; [`Asked::rule`] says whose. New walkers of the engine are
 //! one file here and one line in [`all`].
 
-mod scalar;
+mod kernel;
+pub mod scalar;
 
 use super::filter::{FilterSet, Packet};
 use super::linear::NONE;
@@ -24,6 +25,8 @@ pub struct Asked<'a> {
     pub root_at: u32,
     /// The packets.
     pub keys: Vec<Key>,
+    /// 4 or 6.
+    pub family: u8,
     /// The number of filters.
     pub filters: usize,
     entries: Vec<u32>,
@@ -41,6 +44,7 @@ impl<'a> Asked<'a> {
             image,
             root_at,
             keys: packets.iter().map(policy::key).collect(),
+            family: root.family as u8,
             filters: set.filters.len(),
             entries: (0..root.entries).map(rule).collect(),
         })
@@ -80,16 +84,34 @@ pub struct Absent {
 /// Walkers that can be used here.
 pub type Walkers<'a> = Vec<Box<dyn Walker + 'a>>;
 
+/// How they are used.
+#[derive(Clone, Copy, Debug)]
+pub struct With {
+    /// Packets handed to a batch walker at once.
+    pub batch: usize,
+    /// Threads that look up at the same time.
+    pub threads: usize,
+}
+
 /// All walkers that weir knows: those that can be used here, and the others.
-pub fn all<'a>(asked: &'a Asked<'a>) -> (Walkers<'a>, Vec<Absent>) {
+pub fn all<'a>(asked: &'a Asked<'a>, with: With) -> (Walkers<'a>, Vec<Absent>) {
     let absent = |name, why: &str| Absent {
         name,
         why: why.to_owned(),
     };
-    let missing = vec![
-        absent("vector", "the engine has no vectorised lookup"),
-        absent("batch", "the engine has no batch interface"),
-        absent("ebpf", "not measured by this command yet"),
+    let mut missing = vec![absent("vector", "the engine has no vectorised lookup")];
+    let mut walkers: Walkers<'a> = vec![
+        Box::new(scalar::Scalar::new(asked)),
+        Box::new(scalar::Batch::new(asked, with.batch)),
+        Box::new(scalar::Ordered::new(asked)),
     ];
-    (vec![Box::new(scalar::Scalar::new(asked))], missing)
+    let kernel = match with.threads {
+        1 => kernel::Kernel::new(asked),
+        _ => Err("runs in one thread only".to_owned()),
+    };
+    match kernel {
+        Ok(kernel) => walkers.push(Box::new(kernel)),
+        Err(why) => missing.push(Absent { name: "ebpf", why }),
+    }
+    (walkers, missing)
 }

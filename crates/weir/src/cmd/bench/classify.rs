@@ -127,7 +127,11 @@ fn walkers(
     let effort = Effort {
         passes: args.passes.into(),
     };
-    let (mut here, absent) = walk::all(&asked);
+    let with = walk::With {
+        batch: args.batch.into(),
+        threads: args.threads.into(),
+    };
+    let (mut here, absent) = walk::all(&asked, with);
     if args.threads == 1 {
         let tick = |pass: usize, of: usize| progress.stage(&format!("pass {} of {of}", pass + 1));
         let measured = measure::measure(&mut here, &asked, expected, effort, tick)?;
@@ -135,7 +139,7 @@ fn walkers(
     }
     drop(here);
     let each = |_| {
-        let (mut walkers, _) = walk::all(&asked);
+        let (mut walkers, _) = walk::all(&asked, with);
         measure::measure(&mut walkers, &asked, expected, effort, |_, _| ())
     };
     let parts: Vec<anyhow::Result<Vec<Measured>>> = std::thread::scope(|scope| {

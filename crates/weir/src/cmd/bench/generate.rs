@@ -3,6 +3,7 @@
 //! In: family, size, seed. Out: files in ClassBench's formats, the same for the same arguments.
 
 use crate::bench::filter::Version;
+use crate::bench::generate::genome::Genome;
 use crate::bench::generate::trace::{self, Kind};
 use crate::bench::generate::{Exhausted, Family, Options, generate};
 use crate::bench::write;
@@ -15,9 +16,13 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// acl1 to acl5, fw1 to fw5, ipc1, ipc2: usual shapes; cross, stair, wide, hipac-worst: made
-    /// against classifiers.
-    #[arg(long, value_name = "FAMILY", value_parser = str::parse::<Family>)]
-    family: Family,
+    /// against classifiers; weir-worst, weir-loads, weir-bytes: found by `bench search`.
+    #[arg(long, value_name = "FAMILY", value_parser = str::parse::<Family>,
+          required_unless_present = "genome")]
+    family: Option<Family>,
+    /// A set that `bench search` found, by its genome.
+    #[arg(long, value_name = "HEX", conflicts_with = "family")]
+    genome: Option<Genome>,
     /// How many distinct filters.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8_000_000))]
     rules: u32,
@@ -60,14 +65,18 @@ struct Answer<'a> {
 
 /// Generates.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    let family = match (args.family, args.genome) {
+        (_, Some(genome)) => Family::Bred(genome),
+        (Some(family), _) => family,
+        (None, None) => return Err(failure(Exit::Usage, "--family or --genome is missing")),
+    };
     let options = Options {
         version: if args.v6 { Version::V6 } else { Version::V4 },
-        ..Options::new(args.family, args.rules as usize, args.seed)
+        ..Options::new(family, args.rules as usize, args.seed)
     };
     let set = generate(&options).map_err(|Exhausted { found }| {
         let message = format!(
-            "family {} has only {found} distinct filters at this size: ask for fewer",
-            args.family
+            "family {family} has only {found} distinct filters at this size: ask for fewer"
         );
         failure(Exit::Negative, message)
     })?;
@@ -84,7 +93,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         write_file(path, &write::trace(&trace))?;
     }
     let answer = Answer {
-        family: args.family.name(),
+        family: family.name(),
         version: options.version.name(),
         seed: args.seed,
         rules: set.filters.len(),

@@ -4,6 +4,7 @@ mod answer;
 mod classify;
 mod files;
 mod generate;
+mod search;
 
 use crate::exit::Exit;
 use crate::output::Output;
@@ -21,6 +22,8 @@ enum Command {
     Classify(classify::Args),
     /// Write a rule set and a trace of packets in ClassBench's formats.
     Generate(generate::Args),
+    /// Look for the rule sets that weir's own engine likes least.
+    Search(search::Args),
 }
 
 impl Args {
@@ -29,6 +32,7 @@ impl Args {
         match &self.command {
             Command::Classify(args) => args.json,
             Command::Generate(args) => args.json,
+            Command::Search(args) => args.json,
         }
     }
 }
@@ -38,5 +42,6 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Classify(args) => classify::run(args, out),
         Command::Generate(args) => generate::run(args, out),
+        Command::Search(args) => search::run(args, out),
     }
 }

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Benches only: lookups of many headers under BPF_PROG_TEST_RUN. Each run takes the next header,
+ * looks up its first position, and writes it down. bench_empty does everything but the lookup, so
+ * that the difference of the two is what a lookup costs. No interface is ever given these programs.
+ */
+#include "kernel.h"
+#include "classify.h"
+
+SEC(".rodata.weir") const volatile __u32 image_mask = 0xffff;
+
+/* A header: what the lookup reads of a packet. Twin of weir_plane::bench::Header. */
+struct header {
+	__u64 src[2];
+	__u64 dst[2];
+	__u16 src_port;
+	__u16 dst_port;
+	__u8 proto;
+	__u8 transport;
+	__u8 flags;
+	__u8 family;
+	__u32 root_at;
+	__u32 position;		/* answer */
+	__u32 reserved[4];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, 4);
+	__uint(value_size, 0x10000 + WEIR_SLACK);
+} images SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, 4);
+	__uint(value_size, sizeof(struct header));
+} headers SEC(".maps");
+
+/* Number of the next header. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, 4);
+	__uint(value_size, 8);
+} turn SEC(".maps");
+
+struct lookup {
+	struct weir_packet packet;
+	struct weir_cursor cursor;
+};
+
+__noinline int bench_once(struct lookup *l)
+{
+	__u32 zero = 0;
+	const __u8 *image = bpf_map_lookup_elem(&images, &zero);
+
+	if (!l || !image)
+		return 1;
+	return lookup_step(image, image_mask, &l->packet, &l->cursor);
+}
+
+__noinline int bench_probe(struct lookup *l)
+{
+	__u32 zero = 0;
+	const __u8 *image = bpf_map_lookup_elem(&images, &zero);
+
+	if (!l || !image)
+		return 1;
+	lookup_probe(image, image_mask, &l->packet, &l->cursor);
+	return 0;
+}
+
+static __always_inline struct header *next_header(void)
+{
+	__u32 zero = 0, at;
+	__u64 *number = bpf_map_lookup_elem(&turn, &zero);
+
+	if (!number)
+		return NULL;
+	at = *number;
+	*number = at + 1;
+	return bpf_map_lookup_elem(&headers, &at);
+}
+
+/* The packet of a header, as the parser would leave it. */
+__noinline int bench_packet(struct lookup *l)
+{
+	struct header *h = next_header();
+
+	if (!l || !h)
+		return 0;
+	__builtin_memset(&l->packet, 0, sizeof(l->packet));
+	l->packet.src[0] = h->src[0];
+	l->packet.src[1] = h->src[1];
+	l->packet.dst[0] = h->dst[0];
+	l->packet.dst[1] = h->dst[1];
+	l->packet.src_port = h->src_port;
+	l->packet.dst_port = h->dst_port;
+	l->packet.proto = h->proto;
+	l->packet.transport = h->transport;
+	l->packet.tcp_flags = h->flags;
+	l->packet.family = h->family;
+	l->packet.fragment = WEIR_FRAGMENT_WHOLE;
+	l->packet.state = WEIR_STATE_NEW;
+	/* Where to answer, and where to begin. */
+	l->packet.length = h->root_at;
+	return 1;
+}
+
+static __always_inline void answer(__u32 position)
+{
+	__u32 zero = 0, at;
+	__u64 *number = bpf_map_lookup_elem(&turn, &zero);
+	struct header *h;
+
+	if (!number)
+		return;
+	at = *number - 1;
+	h = bpf_map_lookup_elem(&headers, &at);
+	if (h)
+		h->position = position;
+}
+
+SEC("xdp")
+int bench_lookup(struct xdp_md *ctx)
+{
+	struct lookup l = {};
+	__u32 zero = 0;
+	const __u8 *image;
+
+	if (!bench_packet(&l))
+		return XDP_ABORTED;
+	image = bpf_map_lookup_elem(&images, &zero);
+	if (!image)
+		return XDP_ABORTED;
+	lookup_begin(image, image_mask, l.packet.length, &l.packet, &l.cursor);
+	for (int i = 0; i <= 9 * WEIR_CHUNKS_MAX; i++) {
+		if (l.cursor.stale)
+			bench_probe(&l);
+		if (bench_once(&l))
+			break;
+	}
+	answer(l.cursor.position);
+	return XDP_PASS;
+}
+
+SEC("xdp")
+int bench_empty(struct xdp_md *ctx)
+{
+	struct lookup l = {};
+
+	if (!bench_packet(&l))
+		return XDP_ABORTED;
+	answer(l.packet.src_port);
+	return XDP_PASS;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";
