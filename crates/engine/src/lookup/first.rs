@@ -55,6 +55,9 @@ pub struct Searcher<'i, 'b> {
     bytes: &'b [u8],
     root: Root,
     parts: Parts,
+    /// Classes of interfaces that maps have places for.
+    #[cfg(target_arch = "x86_64")]
+    classes: u32,
     /// The way with vectors, where the CPU and the root allow it.
     #[cfg(target_arch = "x86_64")]
     vector: Option<Vector<'b>>,
@@ -106,6 +109,8 @@ impl<'b> Image<'b> {
             root,
             parts,
             #[cfg(target_arch = "x86_64")]
+            classes: self.header().patterns + 1,
+            #[cfg(target_arch = "x86_64")]
             vector,
             image: PhantomData,
         }
@@ -127,7 +132,12 @@ impl Searcher<'_, '_> {
     #[inline]
     pub fn first(&self, key: &Key) -> u32 {
         #[cfg(target_arch = "x86_64")]
-        if let Some(vector) = self.vector {
+        if let Some(vector) = self.vector
+            && key
+                .class
+                .iter()
+                .all(|class| u32::from(*class) < self.classes)
+        {
             return vector.first(&self.parts, self.root.entries - 1, key);
         }
         self.first_scalar(key)
