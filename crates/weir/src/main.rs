@@ -14,6 +14,7 @@ mod enforce;
 mod exit;
 mod explain;
 mod input;
+mod ipf;
 mod kernel;
 mod nat;
 mod netns;

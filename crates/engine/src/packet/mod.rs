@@ -6,6 +6,7 @@
 pub mod build;
 pub mod checksum;
 pub mod convert;
+pub mod ipf;
 pub mod key;
 pub mod parse;
 

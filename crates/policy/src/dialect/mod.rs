@@ -3,6 +3,7 @@
 //! In: a text and, if there is one, its file name. Out: which dialect and family it is. Nothing
 //! here reads files.
 
+pub mod ipf;
 pub mod ipset;
 pub mod iptables;
 

@@ -11,6 +11,7 @@
 
 mod fields;
 pub mod history;
+pub mod ipf;
 mod sets;
 pub mod track;
 
