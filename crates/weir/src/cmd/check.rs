@@ -78,6 +78,9 @@ struct Cost {
 
 /// Checks.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    if crate::ipf::is_meant(&args.files.files, &args.files.reading) {
+        return crate::ipf::check::check(&args.files, out);
+    }
     let loaded = input::read_and_lower(&args.files)?;
     let compiled = match loaded.policy() {
         Ok(_) => Some(loaded.compile()),

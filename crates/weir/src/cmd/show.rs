@@ -50,6 +50,9 @@ struct File {
 
 /// Shows.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    if crate::ipf::is_meant(&args.files, &args.reading) {
+        return crate::ipf::check::show(&args.files, &args.reading, out);
+    }
     let loaded = match args.files.is_empty() {
         false => input::read_and_parse(&args.files, &args.reading)?,
         true => {

@@ -339,6 +339,22 @@ fn side(out: &mut String, side: &Side) {
     }
 }
 
+/// A side, with its ports.
+#[must_use]
+pub fn side_text(of: &Side) -> String {
+    let mut out = String::new();
+    side(&mut out, of);
+    out
+}
+
+/// An address.
+#[must_use]
+pub fn host_text(family: Family, value: u128) -> String {
+    let mut out = String::new();
+    host(&mut out, family, value);
+    out
+}
+
 fn kind_word(kind: TableKind) -> &'static str {
     match kind {
         TableKind::Pool => "pool",

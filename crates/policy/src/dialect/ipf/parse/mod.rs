@@ -9,6 +9,7 @@ pub(super) mod address;
 mod check;
 mod expression;
 mod matching;
+mod nat;
 mod pool;
 mod ports;
 mod rule;
@@ -88,7 +89,6 @@ pub fn parse(text: &str, source: SourceId, options: &ParseOptions<'_>) -> (File,
     let mut parser = Parser::new(&tokens, end, options, diagnostics);
     file.items = parser.statements(None);
     let mut diagnostics = parser.diagnostics;
-    check::duplicates(&mut file, &mut diagnostics);
     diagnostics.sort_by_key(|found| (found.span.start, found.span.end));
     (file, diagnostics)
 }
