@@ -12,6 +12,7 @@
 mod fields;
 pub mod history;
 pub mod ipf;
+pub mod ipfw;
 mod sets;
 pub mod track;
 

@@ -21,6 +21,8 @@ pub mod show;
 pub mod status;
 pub mod unload;
 
+pub use capturing::packet_of;
+
 use crate::cli::Command;
 use crate::exit::Exit;
 use crate::output::Output;

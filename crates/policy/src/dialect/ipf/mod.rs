@@ -79,9 +79,20 @@ pub fn detect(text: &str) -> Option<Kind> {
         }
         "no" if ["map", "rdr", "bimap", "map-block"].contains(&&*second) => Some(Kind::Nat),
         "set" if first.contains(';') => Some(Kind::Rules(Language::Ipf)),
-        word if begins(word) => Some(Kind::Rules(language_of(text))),
+        word if begins(word) && follows_action(&second) => Some(Kind::Rules(language_of(text))),
         _ => None,
     }
+}
+
+/// Whether a word can stand behind an action: other languages have some of the actions too.
+fn follows_action(word: &str) -> bool {
+    let own = [
+        "in", "out", "body", "first", "or-block", "level", "limit", "now", "l5-as",
+    ];
+    own.contains(&word)
+        || word.starts_with("return-")
+        || word.contains('/')
+        || !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// The dialect, by the words that only one of them has.

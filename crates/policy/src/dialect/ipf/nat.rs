@@ -6,7 +6,7 @@
 use super::ast::{Name, PoolEntry, Side};
 use super::lex::lex;
 use super::parse::{ParseOptions, parser};
-use super::print::{host_text, pool_entry, side_text};
+use super::print::{host_text, pool_entry, side_text, word};
 use crate::model::{Family, SourceId};
 use crate::syntax::{Diagnostic, Place, Span};
 
@@ -173,7 +173,8 @@ pub fn print_rule(rule: &NatRule) -> String {
         Some(false) => out += " in on",
         None => {}
     }
-    out += &format!(" {}", rule.interfaces.join(","));
+    let interfaces: Vec<String> = rule.interfaces.iter().map(|name| word(name)).collect();
+    out += &format!(" {}", interfaces.join(","));
     match rule.family {
         Some(Family::V4) => out += " inet",
         Some(Family::V6) => out += " inet6",
@@ -252,7 +253,7 @@ fn target_text(target: &Target) -> String {
         Target::Two(family, one, two) => {
             format!("{},{}", host_text(*family, *one), host_text(*family, *two))
         }
-        Target::List(name) => format!("dstlist/{name}"),
+        Target::List(name) => format!("dstlist/{}", word(name)),
     }
 }
 
@@ -270,18 +271,18 @@ fn extra_text(extra: &Extra) -> String {
         Extra::ProxyPort(port, name, proto, config) => {
             let config = config
                 .as_ref()
-                .map(|c| format!(" config {c}"))
+                .map(|c| format!(" config {}", word(c)))
                 .unwrap_or_default();
-            format!("proxy port {port} {name}/{proto}{config}")
+            format!("proxy port {port} {}/{proto}{config}", word(name))
         }
-        Extra::Proxy(name) => format!("proxy {name}"),
+        Extra::Proxy(name) => format!("proxy {}", word(name)),
         Extra::Ports(Some(number)) => format!("ports {number}"),
         Extra::Ports(None) => "ports auto".to_owned(),
         Extra::Protocol(name) => name.to_string(),
         Extra::Age(forward, None) => format!("age {forward}"),
         Extra::Age(forward, Some(reverse)) => format!("age {forward}/{reverse}"),
         Extra::Mssclamp(size) => format!("mssclamp {size}"),
-        Extra::Tag(name) => format!("tag {name}"),
+        Extra::Tag(name) => format!("tag {}", word(name)),
         Extra::Word(word) => (*word).to_owned(),
     }
 }

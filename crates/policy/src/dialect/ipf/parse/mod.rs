@@ -355,7 +355,9 @@ impl<'t, 'a, 'n> Parser<'t, 'a, 'n> {
         self.bounded = false;
         self.next = self.next.max(start + 1).min(self.tokens.len());
         while let Some(token) = self.tokens.get(self.next) {
-            if token.first && self.begins_statement() || in_body && self.is_sign("}") {
+            // A misspelt action is still told by what follows it.
+            let begins = self.begins_statement() || self.is_at(1, "in") || self.is_at(1, "out");
+            if token.first && begins || in_body && self.is_sign("}") {
                 return;
             }
             self.next += 1;

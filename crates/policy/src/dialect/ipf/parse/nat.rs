@@ -133,6 +133,15 @@ impl Parser<'_, '_, '_> {
         let mut to: Side = side(rule, false).clone();
         from.negate |= negated;
         to.negate |= not_to;
+        let wrong = match verb {
+            Verb::Rdr => to.negate,
+            _ => from.negate,
+        };
+        if wrong {
+            let message = "`rdr` can except sources only, the others destinations only";
+            let found = Diagnostic::error("syntax", self.since(start), message);
+            return Err(Box::new(found.help("take this `!` out")));
+        }
         if product.len() > 1 {
             let found = Diagnostic::error("syntax", self.since(start), "no lists here");
             return Err(Box::new(found.help("write one rule for each")));
