@@ -80,7 +80,7 @@ pub fn policy(seed: u64, shape: Shape) -> Policy {
         rng,
         shape,
         policy: Policy {
-            short_goes_on: shape.lists && seed % 2 == 0,
+            short_goes_on: shape.lists && seed.is_multiple_of(2),
             ..Policy::default()
         },
         line: 0,

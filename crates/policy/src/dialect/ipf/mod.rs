@@ -14,6 +14,7 @@
 pub mod ast;
 mod lex;
 pub mod load;
+pub mod lower;
 mod parse;
 pub mod pool;
 mod print;
