@@ -8,7 +8,7 @@
 
 #include <linux/types.h>
 
-#define WEIR_ABI_VERSION 1
+#define WEIR_ABI_VERSION 2
 
 enum weir_hook {
 	WEIR_HOOK_PREROUTING = 0,	/* numbers of NF_INET_* */
@@ -131,6 +131,7 @@ enum weir_reason {
 	WEIR_REASON_FLOW_FULL = 8,	/* not a drop: no room for a new flow */
 	WEIR_REASON_HANDOFF = 9,	/* not a drop: an edit could not be handed on */
 	WEIR_REASON_SCRATCH = 10,	/* too many programs interrupted each other at once */
+	WEIR_REASON_WHOLE = 11,		/* the program for the whole way is gone: while all is removed */
 	__WEIR_REASON_MAX = 16,
 };
 
@@ -154,7 +155,7 @@ struct weir_test {
 	__u8 has_owner;
 	__u8 packet_type;
 	__u8 state;		/* enum weir_state: instead of the flow table; 0: ask the flow table */
-	__u8 parse_only;	/* copy the parsed packet out, accept */
+	__u8 way;		/* enum weir_test_way */
 	__u32 handling;		/* enum weir_handling */
 	__u32 padding;
 	/* results */
@@ -165,7 +166,29 @@ struct weir_test {
 	__u32 result_mark;
 	__s32 parse_result;
 	__s32 inner_result;
-	__u32 reserved;
+	__u32 short_way;	/* 1: it went the short way */
+};
+enum weir_test_way {
+	WEIR_TEST_SHORT = 0,	/* the short way, where the packet can go it */
+	WEIR_TEST_WHOLE = 1,
+	WEIR_TEST_PARSE = 2,	/* copy the parsed packet out, accept */
+};
+
+/*
+ * The short way of packets at one hook, worked out when a policy is put into its slot (plane::lanes):
+ * what lane.h needs to know, in half a cache line.
+ */
+struct weir_lane {
+	__u32 root;		/* of the filter table; 0: all packets go the whole way */
+	__u32 established;	/* for packets of established flows */
+	__u32 flags;		/* enum weir_lane_flag */
+	__u32 counts;		/* chain policies of tables without rules, which count first */
+	__u32 count[2];
+	__u32 reserved[2];
+};
+enum weir_lane_flag {
+	WEIR_LANE_TRACK = 1,	/* rules ask about flows */
+	WEIR_LANE_CLASSES = 2,	/* rules ask about interfaces */
 };
 
 /* One per instance, mapped by user space. The first part is read for every packet, hardly written. */
@@ -182,6 +205,7 @@ struct weir_control {
 	__u32 abi;		/* WEIR_ABI_VERSION */
 	__u32 settings[32];	/* see flow.h */
 	__u8 pad[48];
+	struct weir_lane lanes[2][8];	/* by slot; IPv4, IPv6; hooks up to OUTPUT */
 	/* written by packets */
 	__u64 event_window;
 	__u64 event_count;
@@ -285,6 +309,7 @@ enum weir_policy_bits {
 	WEIR_POLICY_EARLY_STATE = 1 << 19,	/* PREROUTING or POSTROUTING ask about flows */
 	WEIR_POLICY_TRACK = 1 << 20,	/* some rule asks about flows */
 	WEIR_POLICY_EGRESS = 1 << 21,	/* tcx programs are needed */
+	WEIR_POLICY_SEVERAL = 1 << 22,	/* a packet may come to more than one of our hooks */
 };
 
 /* What one hook tells a later one about a packet (map handoff, key: address of the sk_buff). */
@@ -314,9 +339,10 @@ struct weir_handoff {
 _Static_assert(sizeof(struct weir_packet) == 88, "plane::abi");
 _Static_assert(sizeof(struct weir_settings) == 64, "plane::abi");
 _Static_assert(sizeof(struct weir_test) == 264, "plane::abi");
-_Static_assert(sizeof(struct weir_control) == 904, "plane::abi");
-_Static_assert(__builtin_offsetof(struct weir_control, event_window) == 256, "plane::abi");
-_Static_assert(__builtin_offsetof(struct weir_control, test) == 576, "plane::abi");
+_Static_assert(sizeof(struct weir_lane) == 32, "plane::abi");
+_Static_assert(sizeof(struct weir_control) == 1416, "plane::abi");
+_Static_assert(__builtin_offsetof(struct weir_control, event_window) == 768, "plane::abi");
+_Static_assert(__builtin_offsetof(struct weir_control, test) == 1088, "plane::abi");
 _Static_assert(sizeof(struct weir_local) == 40, "plane::abi");
 _Static_assert(sizeof(struct weir_event) == 1432, "plane::abi");
 

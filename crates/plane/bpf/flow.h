@@ -246,6 +246,35 @@ static __always_inline __u32 flow_find(__u8 *table, const struct flow_ref *ref,
 	return FLOW_NO_SLOT;
 }
 
+/* The same, when it is in one of the two words nearest to where it begins. */
+static __always_inline __u32 flow_find_near(__u8 *table, const struct flow_ref *ref,
+					    const struct flow_place *place)
+{
+#pragma clang loop unroll(full)
+	for (__u32 step = 0; step < 2; step++) {
+		__u32 word = place->first + (place->home ^ step);
+		volatile __u64 *tags = flow_tags(table, word);
+		__u64 hits;
+
+		if (!tags)
+			return FLOW_NO_SLOT;
+		hits = flow_matching(*tags, place->tag);
+#pragma clang loop unroll(full)
+		for (int i = 0; i < 2; i++) {
+			__u32 slot = word * 8 + flow_lowest(hits);
+			struct flow_entry *e;
+
+			if (!hits)
+				break;
+			e = flow_entry_at(table, slot);
+			if (e && flow_named(e, ref))
+				return slot;
+			hits &= hits - 1;
+		}
+	}
+	return FLOW_NO_SLOT;
+}
+
 /*
  * Whether the flow is between the packet's addresses. An IPv6 name has only a keyed 64-bit hash of
  * them; should two pairs of addresses ever meet in one, the second pair is not tracked.
@@ -361,7 +390,7 @@ static __always_inline __u8 flow_known(__u8 *table, const struct weir_packet *p,
 }
 
 /*
- * A segment of a flow that lives, for which flow_fast has no answer. Verified on its own. Returns
+ * A segment of a flow that lives, for which flow_fits has no answer. Verified on its own. Returns
  * as flow_known.
  */
 __noinline int flow_slow(struct weir_packet *p, struct flow_ref *ref, __u64 now_ms)
@@ -381,18 +410,21 @@ __noinline int flow_slow(struct weir_packet *p, struct flow_ref *ref, __u64 now_
 /*
  * Most segments: an acknowledgement, with data or without, of a connection that is established in
  * both directions, and that fits. The same as flow_slow for these, as arithmetic. False: ask
- * flow_slow; nothing was changed.
+ * flow_slow. Changes nothing but `fit`; flow_note_fit does, once it is known that the packet's way
+ * ends here.
  */
-static __always_inline bool flow_fast(const struct weir_packet *p, struct flow_ref *ref,
-				      struct flow_entry *e, const __u32 *timeouts, __u32 now,
-				      __u32 zero)
+struct flow_fit {
+	__u32 me;
+	__u32 sack;
+};
+
+static __always_inline bool flow_fits(const struct weir_packet *p, const struct flow_ref *ref,
+				      const struct flow_entry *e, __u32 zero, struct flow_fit *fit)
 {
-	__u32 control = e->control, recent = e->recent, me, wanted, looked_at;
-	__u32 sequence = p->sequence, end = sequence + p->payload, ack = p->acknowledgement, sack;
-	__u32 receiver_end, sender_end, sender_max_end, sender_window, receiver_window;
-	__u32 window, allowed, age, fits, print, count, mask, value, limit;
-	struct flow_side *sender, *receiver;
-	__u64 same;
+	__u32 control = e->control, me, wanted, looked_at, mask, age, sack, fits;
+	__u32 sequence = p->sequence, end = sequence + p->payload, ack = p->acknowledgement;
+	__u32 sender_window, receiver_window, receiver_end;
+	const struct flow_side *sender, *receiver;
 
 	me = (flow_direction(ref, control) ^ zero) & 1;
 	looked_at = FLOW_STATE | FLOW_SEEN_REPLY | FLOW_ASSURED |
@@ -408,23 +440,36 @@ static __always_inline bool flow_fast(const struct weir_packet *p, struct flow_r
 	receiver_window = receiver->max_window;
 	if (!sender_window || !receiver_window)
 		return false;
-	sender_end = sender->end;
 	receiver_end = receiver->end;
-	sender_max_end = sender->max_end;
 	mask = flow_mask_of(control >> (8 * (1 - me) + 10) & 1);
 	sack = ack + ((p->sack - ack) & mask);
 	/* The larger of the sender's window and the least age. */
 	mask = flow_mask_of(flow_less(sender_window, FLOW_ACK_AGE_MIN));
 	age = sender_window ^ ((sender_window ^ FLOW_ACK_AGE_MIN) & mask);
 	/* Four conditions, each true when the difference is negative. */
-	fits = (sequence - sender_max_end - 1) & (sack - receiver_end - 1) &
-	       (sender_end - receiver_window - 1 - end) & (receiver_end - age - 1 - sack);
-	if ((__s32)fits >= 0)
-		return false;
+	fits = (sequence - sender->max_end - 1) & (sack - receiver_end - 1) &
+	       (sender->end - receiver_window - 1 - end) & (receiver_end - age - 1 - sack);
+	fit->me = me;
+	fit->sack = sack;
+	return (__s32)fits < 0;
+}
+
+/* What a segment that fits does to its flow. */
+static __always_inline void flow_note_fit(const struct weir_packet *p, struct flow_entry *e,
+					  const struct flow_fit *fit, const __u32 *timeouts,
+					  __u32 now)
+{
+	__u32 me = fit->me, sack = fit->sack, recent = e->recent, ack = p->acknowledgement;
+	__u32 sequence = p->sequence, end = sequence + p->payload;
+	struct flow_side *sender = &e->side[me & 1], *receiver = &e->side[(1 - me) & 1];
+	__u32 sender_end = sender->end, sender_max_end = sender->max_end;
+	__u32 window, wide, allowed, print, count, mask, value, limit, age;
+	__u64 same;
 
 	window = (__u32)p->window << (e->scales >> (4 * me) & 15);
-	if (sender_window < window + (sack - ack))
-		sender->max_window = window + (sack - ack);
+	wide = window + (sack - ack);
+	if (sender->max_window < wide)
+		sender->max_window = wide;
 	/* New data: the end moves on, and there is something to acknowledge. */
 	same = (sender_end - end) >> 31;
 	mask = flow_mask_of(same);
@@ -433,12 +478,12 @@ static __always_inline bool flow_fast(const struct weir_packet *p, struct flow_r
 	mask = flow_mask_of((sender->max_ack - ack) >> 31);
 	sender->max_ack ^= (sender->max_ack ^ ack) & mask;
 	if (seq_after(end, sender_max_end))
-		receiver->max_window = receiver_window + (end - sender_max_end);
+		receiver->max_window += end - sender_max_end;
 	allowed = sack + window;
 	if (seq_after(allowed, receiver->max_end - 1))
 		receiver->max_end = allowed + (window == 0);
 	/* Everything is acknowledged. */
-	same = flow_is_zero(ack ^ receiver_end);
+	same = flow_is_zero(ack ^ receiver->end);
 	recent &= ~(flow_mask_of(same) & FLOW_RECENT_UNACKNOWLEDGED << (1 - me));
 
 	print = flow_print(sequence, ack, end, p->window, me);
@@ -465,8 +510,6 @@ static __always_inline bool flow_fast(const struct weir_packet *p, struct flow_r
 	mask = flow_mask_of(recent >> 4 & recent >> 5 & same & 1);
 	age ^= (age ^ limit) & mask;
 	e->expires = now + age;
-	ref->reply = me;
-	return true;
 }
 
 /* Looks at a packet before the rules. Sets p->state and returns it. */
@@ -477,6 +520,7 @@ static __always_inline __u8 flow_lookup(struct weir_packet *p, __u64 now_ms, str
 	__u32 now = now_ms, kind;
 	struct flow_place place;
 	struct flow_entry *e;
+	struct flow_fit fit;
 	__u8 state;
 
 	ref->found = FLOW_FOUND_NONE;
@@ -506,8 +550,9 @@ static __always_inline __u8 flow_lookup(struct weir_packet *p, __u64 now_ms, str
 			ref->slot = FLOW_NO_SLOT;
 			return p->state;
 		}
-		if (p->proto == IPPROTO_TCP &&
-		    flow_fast(p, ref, e, c->settings, now, c->zero)) {
+		if (p->proto == IPPROTO_TCP && flow_fits(p, ref, e, c->zero, &fit)) {
+			flow_note_fit(p, e, &fit, c->settings, now);
+			ref->reply = fit.me;
 			if (c->settings[FLOW_SETTING_ACCOUNTING] && cold)
 				__sync_fetch_and_add(&cold->packets[ref->reply & 1], 1);
 			ref->found = FLOW_FOUND_KNOWN;

@@ -50,6 +50,7 @@ struct weir_header {
 	__u64 loaded_ms;	/* packet clock when user space put the image into its slot */
 	__u32 roots[WEIR_ROOTS];
 	__u32 shorts[WEIR_ROOTS];
+	__u32 established[WEIR_ROOTS];
 };
 
 enum weir_feature {		/* bits of weir_header.features */

@@ -14,6 +14,7 @@
 #include "report.h"
 #include "walk.h"
 #include "classes.h"
+#include "lane.h"
 
 static __always_inline int parse_at(struct weir_packet *p, const struct weir_bytes *bytes, __u8 pf)
 {
@@ -187,6 +188,7 @@ static __always_inline void testing_result(struct weir_control *c, const struct 
 	c->test.verdict = verdict;
 	c->test.deciding = w->deciding;
 	c->test.result_mark = w->packet.mark;
+	c->test.short_way = 0;
 }
 
 /* The verdict of a table that did not accept, as what netfilter is to do. */
@@ -238,14 +240,14 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 	__u32 bits;
 
 	__builtin_memset(w, 0, sizeof(*w));
-	w->slot = c->active & 1;
+	w->slot = weir_slot(c, (__u64)ctx->skb, ctx->state->hook);
 	w->deciding = ~0;
 	bits = c->slot_hooks[w->slot & 1];
 	image = weir_image(w->slot);
 	if (!image)
 		return NF_ACCEPT;
 	broken = see(ctx, w, c, b);
-	if (weir_testing && c->test.parse_only) {
+	if (weir_testing && c->test.way == WEIR_TEST_PARSE) {
 		testing_parse(c, w, broken);
 		return NF_ACCEPT;
 	}
@@ -283,7 +285,7 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 }
 
 SEC("netfilter")
-int weir_judge(struct bpf_nf_ctx___local *ctx)
+int weir_whole(struct bpf_nf_ctx___local *ctx)
 {
 	struct brought b = { .scratch = weir_scratch_take() };
 	struct weir_control *c = weir_get_control();
@@ -297,6 +299,39 @@ int weir_judge(struct bpf_nf_ctx___local *ctx)
 	verdict = judge_seen(ctx, c, &b);
 	weir_scratch_give(b.scratch);
 	return verdict;
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, int(void *));
+} stages SEC(".maps") = {
+	.values = { [0] = (void *)&weir_whole },
+};
+
+/* What is attached: the short way, or else the whole. Two programs, each with one family. */
+static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool v6)
+{
+	int verdict = lane_judge(ctx, v6);
+
+	if (verdict != LANE_WHOLE)
+		return verdict;
+	bpf_tail_call(ctx, &stages, 0);
+	weir_reason(WEIR_REASON_WHOLE);
+	return NF_DROP;
+}
+
+SEC("netfilter")
+int weir_judge(struct bpf_nf_ctx___local *ctx)
+{
+	return judge(ctx, false);
+}
+
+SEC("netfilter")
+int weir_judge6(struct bpf_nf_ctx___local *ctx)
+{
+	return judge(ctx, true);
 }
 
 /* Tells user space the packet clock. */

@@ -4,7 +4,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `WEIR_ABI_VERSION`.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// `WEIR_SLACK`.
 pub const SLACK: u32 = 4096;
 /// `WEIR_EVENT_BYTES`.
@@ -70,8 +70,8 @@ pub struct Test {
     pub packet_type: u8,
     /// State to take instead of the flow table's; 0: ask the table.
     pub state: u8,
-    /// Only parse.
-    pub parse_only: u8,
+    /// `enum weir_test_way`.
+    pub way: u8,
     /// What the kernel does with it beside the filter (`model::handling`).
     pub handling: u32,
     /// Unused.
@@ -90,9 +90,34 @@ pub struct Test {
     pub parse_result: i32,
     /// Result of the parser for `inner`.
     pub inner_result: i32,
-    /// Unused.
-    pub reserved: u32,
+    /// Result: whether the packet went the short way.
+    pub short_way: u32,
 }
+
+/// `struct weir_lane`.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct Lane {
+    /// Root of the filter table; 0: all packets go the whole way.
+    pub root: u32,
+    /// Root for packets of established flows.
+    pub established: u32,
+    /// `enum weir_lane_flag`.
+    pub flags: u32,
+    /// Chain policies of tables without rules.
+    pub counts: u32,
+    /// Which.
+    pub count: [u32; 2],
+    /// Unused.
+    pub reserved: [u32; 2],
+}
+
+/// `WEIR_LANE_TRACK`.
+pub const LANE_TRACK: u32 = 1;
+/// `WEIR_LANE_CLASSES`.
+pub const LANE_CLASSES: u32 = 2;
 
 /// `struct weir_control`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -122,6 +147,8 @@ pub struct Control {
     pub settings: [u32; 32],
     /// Unused.
     pub pad: [u8; 48],
+    /// Short ways: by slot; IPv4, IPv6; hooks up to OUTPUT.
+    pub lanes: [[Lane; 8]; 2],
     /// Second that is counted.
     pub event_window: u64,
     /// Events in it.
@@ -200,9 +227,10 @@ const _: () = {
     assert!(size_of::<Key>() == 88);
     assert!(size_of::<Settings>() == 64);
     assert!(size_of::<Test>() == 264);
-    assert!(size_of::<Control>() == 904);
-    assert!(std::mem::offset_of!(Control, event_window) == 256);
-    assert!(std::mem::offset_of!(Control, test) == 576);
+    assert!(size_of::<Lane>() == 32);
+    assert!(size_of::<Control>() == 1416);
+    assert!(std::mem::offset_of!(Control, event_window) == 768);
+    assert!(std::mem::offset_of!(Control, test) == 1088);
     assert!(size_of::<Local>() == 40);
     assert!(size_of::<Event>() == 1432);
 };

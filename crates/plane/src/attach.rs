@@ -29,13 +29,21 @@ pub fn attach(instance: &Instance, number: u32, path: &Path, bits: u32) -> Resul
     Ok(())
 }
 
+/// The program that judges packets of a family.
+pub fn judge(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "weir_judge",
+        Family::V6 => "weir_judge6",
+    }
+}
+
 fn attach_place(
     instance: &Instance,
     number: u32,
     place: Place,
     defragment: bool,
 ) -> Result<std::os::fd::OwnedFd> {
-    let program = instance.program("weir_judge");
+    let program = instance.program(judge(place.family));
     let family = if place.family == Family::V4 { 2 } else { 10 };
     let hook = u32::from(hook_number(place.hook));
     bpf::attach_netfilter(program, family, hook, place.priority(number), defragment).map_err(

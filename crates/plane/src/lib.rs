@@ -12,6 +12,7 @@ pub mod events;
 pub mod features;
 mod flows;
 pub mod hooks;
+mod lanes;
 pub mod load;
 pub mod locals;
 pub mod logtext;

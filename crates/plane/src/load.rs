@@ -22,7 +22,7 @@ static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bp
 static TCX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tcx.bpf.o"));
 
 /// Names of the maps, as in `maps.h`; each is pinned under its name.
-pub const MAPS: [&str; 11] = [
+pub const MAPS: [&str; 12] = [
     "images",
     "counters",
     "histories",
@@ -34,17 +34,24 @@ pub const MAPS: [&str; 11] = [
     "handoff",
     "scratch",
     "interfaces",
+    "stages",
 ];
 /// Whether user space maps the memory of a map.
 pub fn is_mapped(name: &str) -> bool {
     !matches!(
         name,
-        "events" | "rejects" | "handoff" | "scratch" | "interfaces"
+        "events" | "rejects" | "handoff" | "scratch" | "interfaces" | "stages"
     )
 }
 
 /// Names of the programs, as in the `.bpf.c` files.
-pub const PROGRAMS: [&str; 3] = ["weir_judge", "weir_egress", "weir_clock"];
+pub const PROGRAMS: [&str; 5] = [
+    "weir_judge",
+    "weir_judge6",
+    "weir_whole",
+    "weir_egress",
+    "weir_clock",
+];
 
 /// How large the maps are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

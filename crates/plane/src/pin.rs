@@ -15,9 +15,10 @@ use zerocopy::FromBytes;
 
 use crate::abi::{self, Control, Settings};
 use crate::attach;
-use crate::error::{PlaneError, Result, file};
+use crate::error::{PlaneError, Result, file, system};
 use crate::load::{Instance, MAPS, Map, PROGRAMS, is_mapped};
 use crate::swap;
+use crate::sys::memory::grace_period;
 use crate::sys::{bpf, namespace};
 
 const ROOT: &str = "/sys/fs/bpf";
@@ -162,7 +163,14 @@ pub fn remove(path: &Path) -> Result<()> {
         Err(e) => return Err(file("reading", path)(e)),
     };
     names.sort_by_key(|p| !is_link(p));
+    let mut judging = names.first().is_some_and(|name| is_link(name));
     for name in names {
+        if judging && !is_link(&name) {
+            // Packets that are being judged still need the program for the whole way, which goes
+            // with the map that names it.
+            grace_period().map_err(system("waiting for running programs to end"))?;
+            judging = false;
+        }
         match fs::remove_file(&name) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
                 return Err(file("removing", &name)(e));

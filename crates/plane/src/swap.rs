@@ -10,6 +10,7 @@ use weir_engine::compile::Compiled;
 use weir_engine::history;
 use weir_engine::image::layout;
 use weir_policy::model;
+use zerocopy::IntoBytes;
 
 use crate::abi::Control;
 use crate::error::{PlaneError, Result, system};
@@ -121,6 +122,9 @@ pub fn write_spare(instance: &Instance, policy: &Policy<'_>, number: u32) -> Res
         map.memory().zero(slot * map.entry, map.entry);
     }
     control.store32(offset_of!(Control, slot_hooks) + slot * 4, policy.hooks);
+    let lanes = crate::lanes::of(policy.image, policy.hooks);
+    let lanes_at = offset_of!(Control, lanes) + slot * size_of_val(&lanes);
+    control.write(lanes_at, lanes.as_bytes());
     control.store32(offset_of!(Control, slot_generation) + slot * 4, number);
     Ok(spare)
 }

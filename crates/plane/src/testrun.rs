@@ -3,6 +3,7 @@
 //!
 //! One packet costs one system call (1 to 3 microseconds), so equality tests can try millions.
 
+use std::cell::Cell;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -20,6 +21,7 @@ use crate::sys::bpf::{RunResult, test_run};
 #[derive(Debug)]
 pub struct TestRun {
     instance: Instance,
+    whole_way: Cell<bool>,
 }
 
 /// What became of a packet.
@@ -35,8 +37,12 @@ pub struct Outcome {
     pub mark: u32,
     /// The packet as it was parsed and tracked.
     pub key: Key,
+    /// Whether it went the short way (`lane.h`).
+    pub short_way: bool,
 }
 
+/// `WEIR_TEST_PARSE`.
+const WAY_PARSE: u8 = 2;
 const TEST: usize = offset_of!(Control, test);
 
 impl TestRun {
@@ -45,6 +51,7 @@ impl TestRun {
         crate::features::check()?;
         Ok(TestRun {
             instance: load(capacity, true, u32::MAX, None)?,
+            whole_way: Cell::new(false),
         })
     }
 
@@ -53,7 +60,10 @@ impl TestRun {
     pub fn as_deployed(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         let instance = load(capacity, false, 0, None)?;
-        Ok(TestRun { instance })
+        Ok(TestRun {
+            instance,
+            whole_way: Cell::new(false),
+        })
     }
 
     /// The loaded programs.
@@ -69,6 +79,11 @@ impl TestRun {
         let flows = self.instance.map("flows");
         flows.memory().zero(0, flows.entry);
         Ok(())
+    }
+
+    /// Send the next packets the whole way, even those that could go the short way.
+    pub fn set_whole_way(&self, whole: bool) {
+        self.whole_way.set(whole);
     }
 
     /// Put the addresses of a host in force.
@@ -112,7 +127,7 @@ impl TestRun {
         let length = packet.len().min(Self::LIMIT);
         data[link..link + length].copy_from_slice(&packet[..length]);
         test_run(
-            self.instance.program("weir_judge"),
+            self.instance.program(crate::attach::judge(family)),
             &data[..link + length],
             &state,
             repeat,
@@ -132,7 +147,9 @@ impl TestRun {
         arrival: &Arrival,
         state: u8,
     ) -> Result<Outcome> {
-        self.set_test(&test_of(arrival, state));
+        let mut test = test_of(arrival, state);
+        test.way = u8::from(self.whole_way.get());
+        self.set_test(&test);
         let run = self.execute(arrival.hook, family, packet, 1)?;
         let test = self.result();
         Ok(Outcome {
@@ -141,13 +158,14 @@ impl TestRun {
             deciding: (test.deciding != u32::MAX).then_some(test.deciding),
             mark: test.result_mark,
             key: test.packet,
+            short_way: test.short_way != 0,
         })
     }
 
     /// Only parse: the packet, and the one inside an ICMP error.
     pub fn parse(&self, family: Family, packet: &[u8]) -> Result<(Option<Key>, Option<Key>)> {
         let mut test = test_of(&Arrival::at(Hook::Output), 0);
-        (test.parse_only, test.packet_type) = (1, 0);
+        (test.way, test.packet_type) = (WAY_PARSE, 0);
         self.set_test(&test);
         self.execute(Hook::Output, family, packet, 1)?;
         let test = self.result();

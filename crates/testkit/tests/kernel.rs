@@ -38,13 +38,22 @@ fn the_kernel_equals_the_evaluator() {
     let mut all = Tally::default();
     let mut refused = 0;
     for seed in 0..policies {
-        let shape = Shape {
-            histories: seed % 2 == 1,
-            ..if seed % 3 == 1 {
-                Shape::lists()
-            } else {
-                Shape::default()
-            }
+        let shape = match seed % 4 {
+            0 | 1 => Shape {
+                histories: seed % 4 == 1,
+                ..if seed % 3 == 1 {
+                    Shape::lists()
+                } else {
+                    Shape::default()
+                }
+            },
+            // For the short way: with state and without.
+            rest => Shape {
+                state: rest == 2,
+                changes: false,
+                plain: true,
+                ..Shape::default()
+            },
         };
         let policy = policy(seed, shape);
         let compiled = compile(&policy, &Options::default()).expect("it compiles");
@@ -67,4 +76,5 @@ fn the_kernel_equals_the_evaluator() {
     }
     println!("{policies} policies, {refused} of them need what the programs lack: {all:?}");
     assert!(all.verdicts.iter().all(|n| *n > 100), "{all:?}");
+    assert!(all.short_ways > packets as u64 * policies / 100, "{all:?}");
 }

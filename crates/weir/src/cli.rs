@@ -39,6 +39,8 @@ pub enum Command {
     Explain(cmd::explain::Args),
     /// Run a capture through the compiled policy; needs no privilege.
     Replay(cmd::replay::Args),
+    /// Run packets through IPFilter rules, as IPFilter's ipftest does; needs no privilege.
+    Ipftest(cmd::ipftest::Args),
     /// Enforce rule files in the kernel, all at once or not at all.
     Apply(cmd::apply::Args),
     /// Keep a policy that was applied with --confirm.
@@ -80,6 +82,7 @@ impl Command {
             Command::Flows(args) => args.json,
             Command::Log(args) => args.json,
             Command::Unload(args) => args.json,
+            Command::Ipftest(_) => false,
             Command::Bench(args) => args.json(),
             Command::Agent(_) | Command::Completions(_) | Command::Man(_) => false,
         }

@@ -14,6 +14,8 @@ mod enforce;
 mod exit;
 mod explain;
 mod input;
+mod ipf;
+mod ipfw;
 mod kernel;
 mod nat;
 mod netns;

@@ -11,6 +11,7 @@ mod flatten;
 mod fold;
 mod hash;
 mod interfaces;
+mod known;
 mod layers;
 mod maps;
 mod reduce;
@@ -154,12 +155,13 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
             features: &mut header.features,
             records: &memory.records,
         };
-        let (at, reads_transport) = maker.root(root, false)?;
-        header.roots[number] = at;
-        header.shorts[number] = if reads_transport {
-            maker.root(root, true)?.0
+        let made = maker.root(root, false)?;
+        header.roots[number] = made.at;
+        header.established[number] = made.established;
+        header.shorts[number] = if made.reads_transport {
+            maker.root(root, true)?.at
         } else {
-            at
+            made.at
         };
     }
     header.worst_loads = report
@@ -220,9 +222,18 @@ fn features(entry: &Entry) -> u32 {
         .fold(0, |all, bit| all | bit)
 }
 
+/// Where a root was put.
+struct MadeRoot {
+    at: u32,
+    /// Its list for packets of established flows, see [`known`]; 0 without.
+    established: u32,
+    /// Whether short packets need a list of their own.
+    reads_transport: bool,
+}
+
 impl RootMaker<'_> {
-    /// Makes one root; its offset, and whether short packets need one of their own.
-    fn root(&mut self, root: &Root, short: bool) -> Result<(u32, bool), Error> {
+    /// Makes one root.
+    fn root(&mut self, root: &Root, short: bool) -> Result<MadeRoot, Error> {
         let before = self.writer.length();
         let mut context = Context {
             sets: &self.policy.sets,
@@ -248,18 +259,21 @@ impl RootMaker<'_> {
             self.report.joined += reduced.joined;
         }
         let worst_steps = steps::check(&flat, root.family, &context.services)?;
-        let data_at = self.writer.section(&blob.bytes);
-        let mut record = self.entries(&flat, data_at);
-        record.family = if root.family == Family::V4 { 4 } else { 6 };
-        let layers = Layers {
-            family: root.family,
-            interfaces: self.interfaces,
-            services: &context.services,
-            tables: self.options.tables,
-            limit: self.options.budget.min(LENGTH_MAX),
+        let mut known = match (root.table, root.hook) {
+            (Table::Filter, _) if !short => known::established(&flat, &mut context.services),
+            _ => None,
         };
-        let made = layers.build(&flat, &mut record, self.writer)?;
-        let at = self.writer.section(record.as_bytes());
+        let data_at = self.writer.section(&blob.bytes);
+        let (at, record, made) = self.classifier(&flat, data_at, &context.services, root.family)?;
+        let mut established = 0;
+        if let Some(flat) = known.take() {
+            let flat = match self.options.reduce {
+                true => reduce::reduce(flat).0,
+                false => flat,
+            };
+            let services = &context.services;
+            (established, ..) = self.classifier(&flat, data_at, services, root.family)?;
+        }
         check_budget(self.writer.length(), self.options)?;
         if !short {
             self.report.roots.push(RootReport {
@@ -277,7 +291,32 @@ impl RootMaker<'_> {
                 worst_steps,
             });
         }
-        Ok((at, flat.reads_transport))
+        Ok(MadeRoot {
+            at,
+            established,
+            reads_transport: flat.reads_transport,
+        })
+    }
+
+    /// Writes a list of entries and the classifier over it.
+    fn classifier(
+        &mut self,
+        flat: &Flat,
+        data_at: u32,
+        services: &Services,
+        family: Family,
+    ) -> Result<(u32, layout::Root, layers::Made), Error> {
+        let mut record = self.entries(flat, data_at);
+        record.family = if family == Family::V4 { 4 } else { 6 };
+        let layers = Layers {
+            family,
+            interfaces: self.interfaces,
+            services,
+            tables: self.options.tables,
+            limit: self.options.budget.min(LENGTH_MAX),
+        };
+        let made = layers.build(flat, &mut record, self.writer)?;
+        Ok((self.writer.section(record.as_bytes()), record, made))
     }
 
     /// Writes entries with their tests, operations and rule lists.

@@ -115,6 +115,8 @@ pub struct Header {
     pub roots: [u32; ROOTS],
     /// The same for packets whose transport header is cut short.
     pub shorts: [u32; ROOTS],
+    /// The same for TCP and UDP packets of established flows; 0: the root itself.
+    pub established: [u32; ROOTS],
 }
 
 /// Byte offset of [`Header::loaded_ms`].

@@ -3,6 +3,8 @@
 //! In: a text and, if there is one, its file name. Out: which dialect and family it is. Nothing
 //! here reads files.
 
+pub mod ipf;
+pub mod ipfw;
 pub mod ipset;
 pub mod iptables;
 

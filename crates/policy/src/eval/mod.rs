@@ -11,6 +11,8 @@
 
 mod fields;
 pub mod history;
+pub mod ipf;
+pub mod ipfw;
 mod sets;
 pub mod track;
 

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use weir_policy::model::{
-    AddrMatch, Chain, ChainId, ChainPolicy, Cmp, Cond, Counters, Family, Flow, HistoryId,
+    AddrMatch, Chain, ChainId, ChainPolicy, Cmp, Cond, Counters, CtState, Family, Flow, HistoryId,
     HistoryKind, HistoryObject, Hook, IfPattern, Limit, LogOp, NamedSet, Op, Origin, PacketType,
     Policy, RangeSet, RejectKind, Root, Rule, RuleId, SetDimension, SetEntry, SetField, SetId,
     SetPart, SourceId, StateMask, Statistic, Table, Test, Verdict,
@@ -23,6 +23,9 @@ pub struct Shape {
     pub state: bool,
     /// Whether mangle and raw roots appear and packets may be changed.
     pub changes: bool,
+    /// Only what most rules of most files say: no operations, no rare conditions, no rejects, and
+    /// often a rule in front that accepts established flows.
+    pub plain: bool,
     /// Whether there are skips, proposals, heads of groups and alternatives, and the filter table
     /// at every hook.
     pub lists: bool,
@@ -36,6 +39,7 @@ impl Default for Shape {
             histories: false,
             state: true,
             changes: true,
+            plain: false,
             lists: false,
         }
     }
@@ -207,6 +211,17 @@ impl Maker {
         let mut rules: Vec<Rule> = (0..count)
             .map(|at| self.rule(family, table, callable, at as u32 + 1))
             .collect();
+        if self.shape.plain && self.shape.state && count > 0 && chance(&mut self.rng, 60) {
+            let cond = Cond::State(StateMask(
+                CtState::Established as u8 | CtState::Related as u8,
+            ));
+            let rule = &mut rules[self.rng.usize(..count.min(3))];
+            rule.flow = Flow::Verdict(Verdict::Accept);
+            rule.tests = vec![Test {
+                negate: false,
+                cond,
+            }];
+        }
         if self.shape.lists {
             super::lists::change(&mut self.rng, &mut rules, callable);
         }
@@ -251,7 +266,9 @@ impl Maker {
         let flow = match self.rng.u8(..20) {
             0..=5 => Flow::Verdict(Verdict::Accept),
             6..=9 => Flow::Verdict(Verdict::Drop),
-            10 if table == Table::Filter => Flow::Verdict(Verdict::Reject(self.reject(family))),
+            10 if table == Table::Filter && !self.shape.plain => {
+                Flow::Verdict(Verdict::Reject(self.reject(family)))
+            }
             11 | 12 => Flow::Return,
             13..=15 if !callable.is_empty() => Flow::Jump(*pick(&mut self.rng, callable)),
             16 if !callable.is_empty() => Flow::Goto(*pick(&mut self.rng, callable)),
@@ -299,6 +316,9 @@ impl Maker {
 
     fn ops(&mut self, table: Table) -> Vec<Op> {
         let mut ops = Vec::new();
+        if self.shape.plain {
+            return ops;
+        }
         if chance(&mut self.rng, 6) {
             ops.push(Op::Log(LogOp {
                 level: 4,
@@ -401,7 +421,7 @@ impl Maker {
         if family == Family::V4 && chance(rng, 3) {
             push(rng, Cond::LaterFragment, 30);
         }
-        if chance(rng, 12) {
+        if !self.shape.plain && chance(rng, 12) {
             let cond = rare(rng, &self.policy.sets, self.shape.state);
             push(rng, cond, 15);
         }

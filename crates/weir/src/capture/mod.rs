@@ -56,7 +56,7 @@ enum Reader {
     Pcapng(pcapng::Frames<Source>),
 }
 
-type Source = std::io::Chain<std::io::Cursor<Vec<u8>>, BufReader<File>>;
+type Source = Box<dyn Read>;
 
 impl Capture {
     /// Opens a file and tells its format by its first bytes.
@@ -69,9 +69,22 @@ impl Capture {
             .take(4)
             .read_to_end(&mut magic)
             .or_exit(Exit::Usage, format!("can't read capture {name}"))?;
-        let format = format_of(&magic);
-        let source = std::io::Cursor::new(magic).chain(BufReader::new(file));
-        let reader = match format {
+        let source = std::io::Cursor::new(magic.clone()).chain(BufReader::new(file));
+        Self::read(name, &magic, Box::new(source))
+    }
+
+    /// A capture that is in memory already.
+    pub fn of_bytes(name: &str, bytes: Vec<u8>) -> anyhow::Result<Self> {
+        let magic: Vec<u8> = bytes.iter().take(4).copied().collect();
+        Self::read(
+            name.to_owned(),
+            &magic,
+            Box::new(std::io::Cursor::new(bytes)),
+        )
+    }
+
+    fn read(name: String, magic: &[u8], source: Source) -> anyhow::Result<Self> {
+        let reader = match format_of(magic) {
             Some(Format::Pcap) => Reader::Pcap(
                 pcap::Frames::new(source).or_exit(Exit::Usage, format!("can't read {name}"))?,
             ),

@@ -10,12 +10,15 @@ pub mod confirm;
 pub mod counters;
 pub mod explain;
 pub mod flows;
+pub mod ipftest;
 pub mod log;
 pub mod man;
 pub mod replay;
 pub mod show;
 pub mod status;
 pub mod unload;
+
+pub use capturing::packet_of;
 
 use crate::cli::Command;
 use crate::exit::Exit;
@@ -27,6 +30,7 @@ pub fn run(command: Command, out: &mut Output) -> anyhow::Result<Exit> {
         Command::Check(args) => check::run(&args, out),
         Command::Show(args) => show::run(&args, out),
         Command::Explain(args) => explain::run(&args, out),
+        Command::Ipftest(args) => ipftest::run(&args, out),
         Command::Replay(args) => replay::run(&args, out),
         Command::Apply(args) => apply::run(&args, out),
         Command::Confirm(args) => confirm::run(&args, out),

@@ -21,7 +21,7 @@ pub struct FileArgs {
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ReadingArgs {
     /// Language of the files; guessed from their content when absent.
-    #[arg(long, value_name = "DIALECT", value_parser = ["iptables", "ipset"])]
+    #[arg(long, value_name = "DIALECT", value_parser = ["iptables", "ipset", "ipfw"])]
     pub dialect: Option<String>,
     /// Go on without the rules that can't be honoured, as long as that opens nothing.
     #[arg(long)]

@@ -47,7 +47,8 @@ pub fn everything(image: &Image) -> Checked {
         "patterns",
     )?;
     hold(header.history_count <= 1 << 20, "the number of histories")?;
-    for (number, root) in header.roots.iter().chain(&header.shorts).enumerate() {
+    let roots = header.roots.iter().chain(&header.shorts);
+    for (number, root) in roots.chain(&header.established).enumerate() {
         if *root != 0 {
             let family = if number % 30 < 15 { 4 } else { 6 };
             checker.root(*root, family)?;

@@ -202,6 +202,16 @@ impl Parser {
 
     fn set_counters(&mut self, state: &mut RuleState, at: Span, cursor: &mut Cursor<'_, '_>) {
         let mut values = [0; 2];
+        let both = cursor.peek().and_then(|word| {
+            let (packets, bytes) = word.text.split_once(',')?;
+            let number = |text: &str| number_up_to(text, u64::MAX);
+            Some((number(packets)?, number(bytes)?))
+        });
+        if let Some((packets, bytes)) = both {
+            cursor.take();
+            state.counters = Some(Counters { packets, bytes });
+            return;
+        }
         for value in &mut values {
             let word = cursor.peek().filter(|word| !word.text.starts_with('-'));
             let parsed = word.and_then(|word| number_up_to(&word.text, u64::MAX));

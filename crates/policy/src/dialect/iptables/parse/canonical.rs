@@ -325,7 +325,7 @@ impl Finish<'_> {
                 .push(diagnostic.help("write `--nflog-size` to have packets cut"));
         }
         self.drop_default("nflog-group", &Value::Number(0));
-        self.drop_default("nflog-threshold", &Value::Number(1));
+        self.drop_default("nflog-threshold", &Value::Number(0));
     }
 
     fn connmark(&mut self) {

@@ -21,6 +21,10 @@ pub(super) fn port_list(word: &Text<'_>, context: &Context) -> Read {
     for part in word.text.split(',') {
         let place = word.at.part(offset, offset + part.len());
         offset += part.len() + 1;
+        if part.starts_with(':') || part.ends_with(':') {
+            let found = Diagnostic::error("bad-port", place, format!("`{part}` lacks a port"));
+            return Err(found.help("in a list write both ends, such as `0:80` or `80:65535`"));
+        }
         let pair = port_pair(part, transport).map_err(|fault| located("bad-port", place, fault))?;
         if part.contains(':') && pair.0 == pair.1 {
             let found = Diagnostic::error("bad-port", place, format!("`{part}` is no range"));

@@ -1,0 +1,79 @@
+//! Which packets may go the short way (`bpf/lane.h`): told when a policy is put into its slot.
+//!
+//! In: an image and the bits of its policy ([`crate::hooks`]). Out: a [`Lane`] for each family and
+//! each of the hooks INPUT, FORWARD and OUTPUT. A lane is empty, so that all packets go the whole
+//! way, where something happens there that `lane.h` does not do: tables before the filter that have
+//! rules, marks or states that later hooks must see.
+
+use weir_engine::image::layout::{Entry, Header, Root, root_number};
+use weir_policy::model::{Family, Hook, Table};
+use zerocopy::FromBytes;
+
+use crate::abi::{LANE_CLASSES, LANE_TRACK, Lane};
+use crate::hooks;
+
+/// `enum weir_verdict`.
+const ACCEPT: u8 = 1;
+
+/// A structure of the image; `None` outside it.
+fn at<T: FromBytes>(image: &[u8], offset: u32) -> Option<T> {
+    let bytes = image.get(offset as usize..)?;
+    T::read_from_prefix(bytes).ok().map(|(value, _)| value)
+}
+
+/// The rule of a table that does nothing but count and accept: its chain policy.
+fn only_counts(image: &[u8], root: u32) -> Option<u32> {
+    let root: Root = at(image, root)?;
+    let entry: Entry = at(image, root.entries_at)?;
+    let plain = root.entries == 1
+        && entry.tests == 0
+        && entry.ops == 0
+        && entry.rules == 1
+        && entry.flags == 0;
+    (plain && entry.verdict == ACCEPT).then_some(entry.rule)
+}
+
+fn lane(image: &[u8], header: &Header, bits: u32, family: Family, hook: Hook) -> Option<Lane> {
+    let root = |table| root_number(family, hook, table).map_or(0, |number| header.roots[number]);
+    let number = root_number(family, hook, Table::Filter)?;
+    let mut lane = Lane {
+        root: header.roots[number],
+        established: header.established[number],
+        ..Lane::default()
+    };
+    if lane.established == 0 {
+        lane.established = lane.root;
+    }
+    if bits & (hooks::HANDOFF | hooks::EARLY_STATE) != 0 {
+        return None;
+    }
+    if bits & hooks::TRACK != 0 {
+        lane.flags |= LANE_TRACK;
+    }
+    if header.patterns != 0 {
+        lane.flags |= LANE_CLASSES;
+    }
+    for table in [Table::Raw, Table::Mangle] {
+        let first = root(table);
+        if first != 0 {
+            lane.count[lane.counts as usize] = only_counts(image, first)?;
+            lane.counts += 1;
+        }
+    }
+    Some(lane)
+}
+
+/// The lanes of an image, in the order of `weir_control.lanes`.
+pub fn of(image: &[u8], bits: u32) -> [Lane; 8] {
+    let header: Option<Header> = at(image, 0);
+    let mut lanes = [Lane::default(); 8];
+    for family in [Family::V4, Family::V6] {
+        for hook in [Hook::Input, Hook::Forward, Hook::Output] {
+            let lane = header
+                .as_ref()
+                .and_then(|header| lane(image, header, bits, family, hook));
+            lanes[family as usize * 4 + hook as usize] = lane.unwrap_or_default();
+        }
+    }
+    lanes
+}

@@ -1,0 +1,162 @@
+//! What can be said of a whole rule: conditions of HP-UX limits, words that cannot act, repeats.
+
+use super::super::ast::{Action, Direction, File, Item, Matching, Proto, Return, Rule};
+use super::{Parsed, Parser};
+use crate::dialect::iptables::names::protocols;
+use crate::syntax::{Diagnostic, Span};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+impl Parser<'_, '_, '_> {
+    pub(super) fn check_rule(&mut self, product: &[Rule], at: Span) -> Parsed<()> {
+        let Some(rule) = product.first() else {
+            return Ok(());
+        };
+        self.check_limit(rule, at)?;
+        self.check_answer(rule, at);
+        self.check_ports(rule, at);
+        if rule.action == Action::Count && rule.keep_state.is_some() {
+            let message = "a count rule makes no state".to_owned();
+            self.warn(
+                "no-effect",
+                at,
+                message,
+                "take `keep state` out, or use `pass`",
+            );
+        }
+        Ok(())
+    }
+
+    fn check_answer(&mut self, rule: &Rule, at: Span) {
+        if rule.keep_limit.is_some() || rule.answer.is_none() {
+            return;
+        }
+        if rule.direction == Direction::Out {
+            let message = "an outbound packet is not answered; the sender gets an error".to_owned();
+            self.warn(
+                "no-answer",
+                at,
+                message,
+                "the verdict is reported all the same",
+            );
+        } else if rule.answer == Some(Return::Rst)
+            && rule.fields().and_then(|fields| fields.proto) != Some(Proto::Number(protocols::TCP))
+        {
+            let message = "only TCP packets are answered with a reset".to_owned();
+            self.warn("no-answer", at, message, "write `proto tcp`");
+        }
+    }
+
+    fn check_ports(&mut self, rule: &Rule, at: Span) {
+        let Some(fields) = rule.fields() else { return };
+        let ports = fields.source.port.is_some() || fields.destination.port.is_some();
+        let other = match fields.proto {
+            Some(Proto::Number(number)) => ![protocols::TCP, protocols::UDP].contains(&number),
+            _ => false,
+        };
+        if ports && other {
+            let message = "only TCP and UDP have ports: this matches nothing".to_owned();
+            self.warn("never-matches", at, message, "take the ports out");
+        }
+        for port in [fields.source.port, fields.destination.port]
+            .into_iter()
+            .flatten()
+        {
+            if port.ports().is_empty() {
+                let message = "no port fulfils this condition".to_owned();
+                self.warn("never-matches", at, message, "`a >< b` excludes both ends");
+            }
+        }
+    }
+
+    /// The conditions of HP-UX's connection limits.
+    fn check_limit(&mut self, rule: &Rule, at: Span) -> Parsed<()> {
+        let fault = |message: &str, help: &str| {
+            Err(Box::new(
+                Diagnostic::error("keep-limit", at, message).help(help),
+            ))
+        };
+        let log_limit = rule.log.is_some_and(|log| log.limit.is_some());
+        if rule.keep_limit.is_none() {
+            if log_limit {
+                return fault("`log limit` needs `keep limit`", "use plain `log`");
+            }
+            let pass_rst = rule.action == Action::Pass && rule.answer.is_some();
+            if pass_rst {
+                let message = "`pass return-rst` needs `keep limit`";
+                return fault(message, "take `return-rst` out, or use `block`");
+            }
+            return Ok(());
+        }
+        let fields = rule.fields();
+        let tcp = fields.and_then(|f| f.proto) == Some(Proto::Number(protocols::TCP));
+        match () {
+            () if rule.action != Action::Pass => fault("a limit is for `pass`", "write `pass`"),
+            () if rule.direction == Direction::Out => {
+                fault("a limit is for inbound rules", "write `in`")
+            }
+            () if !rule.quick => fault("a limit needs `quick`", "write `quick` behind `in`"),
+            () if !tcp => fault("a limit is for TCP only", "write `proto tcp`"),
+            () if rule.keep_state.is_some() => {
+                fault("`keep limit` keeps state itself", "take `keep state` out")
+            }
+            () if fields.is_some_and(|f| f.source.port.is_some()) => {
+                fault("a limit can't look at the source port", "take it out")
+            }
+            () => Ok(()),
+        }
+    }
+}
+
+/// Warns of rules that say what an earlier one of their list says: the original loads them once.
+pub(super) fn duplicates(file: &mut File, diagnostics: &mut Vec<Diagnostic>) {
+    let mut seen: HashMap<u64, Vec<usize>> = HashMap::new();
+    let mut kept: Vec<Item> = Vec::with_capacity(file.items.len());
+    for item in std::mem::take(&mut file.items) {
+        let Item::Rule(rule) = item else {
+            kept.push(item);
+            continue;
+        };
+        let earlier = seen.entry(print_of(&rule)).or_default();
+        let first = earlier.iter().find_map(|at| match &kept[*at] {
+            Item::Rule(known) if known.repeats(&rule) => Some(known.at.0),
+            _ => None,
+        });
+        match first {
+            Some(first) => {
+                let message = "this rule is there already; it is loaded once";
+                let found = Diagnostic::warning("duplicate", rule.at.0, message)
+                    .related(first, "the first one")
+                    .help("take one of them out");
+                diagnostics.push(found);
+            }
+            None => {
+                earlier.push(kept.len());
+                kept.push(Item::Rule(rule));
+            }
+        }
+    }
+    file.items = kept;
+}
+
+/// Equal for rules that repeat each other, and seldom for others.
+fn print_of(rule: &Rule) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (
+        rule.direction,
+        rule.quick,
+        &rule.group,
+        &rule.head,
+        &rule.on,
+    )
+        .hash(&mut hasher);
+    match &rule.matching {
+        Matching::Fields(fields) => {
+            format!("{:?}{:?}", fields.source, fields.destination).hash(&mut hasher);
+            (fields.tos, fields.ttl, fields.icmp, fields.flags).hash(&mut hasher);
+        }
+        Matching::Bpf(_, text) => text.hash(&mut hasher),
+        Matching::All | Matching::Expression(_) => {}
+    }
+    hasher.finish()
+}

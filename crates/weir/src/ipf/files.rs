@@ -1,0 +1,207 @@
+//! Rule and pool files of IPFilter: read, told, loaded.
+//!
+//! In: paths and how to read them. Out: a [`Rules`] with the tree, the lists and the tables.
+//! Messages go to standard error; an error ends the command.
+
+use crate::exit::{Exit, failure};
+use crate::input::read_files;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use weir_policy::dialect::ipf::load::RuleSet;
+use weir_policy::dialect::ipf::{self, File, Item, Language, Names, ParseOptions, ast, pool};
+use weir_policy::eval::ipf::Tables;
+use weir_policy::model::Family;
+use weir_policy::syntax::diag::{Colour, render};
+use weir_policy::syntax::{Diagnostic, Severity, Sources};
+
+/// How to read.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// The dialect.
+    pub language: Language,
+    /// The family of rules that nothing else fixes.
+    pub family: Option<Family>,
+    /// Unknown names are only warned of.
+    pub lenient: bool,
+    /// Names are not asked for.
+    pub no_names: bool,
+}
+
+/// Rules and tables of some files.
+#[derive(Default)]
+pub struct Rules {
+    /// The texts.
+    pub sources: Sources,
+    /// The tree.
+    pub file: File,
+    /// Lists and groups.
+    pub set: RuleSet,
+    /// Pools, hashes, maps.
+    pub tables: Tables,
+    /// All messages.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+struct System {
+    ask: bool,
+}
+
+impl Names for System {
+    fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, String> {
+        if !self.ask {
+            return Err("names are not resolved (-R)".to_owned());
+        }
+        let found = (name, 0)
+            .to_socket_addrs()
+            .map_err(|error| error.to_string())?;
+        let mut addresses: Vec<IpAddr> = found.map(|socket| socket.ip()).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        Ok(addresses)
+    }
+
+    fn this_host(&self) -> Option<String> {
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+        Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+    }
+}
+
+impl Rules {
+    /// Reads rule files, and pool files before them. Wrong lines are an error behind which nothing
+    /// is loaded.
+    pub fn read(rules: &[PathBuf], pools: &[PathBuf], reading: &Reading) -> anyhow::Result<Self> {
+        let mut out = Rules::default();
+        out.file.language = reading.language;
+        for text in read_files(pools)? {
+            let id = out.sources.add(text.name.as_str(), text.text.as_str());
+            let (file, found) = pool::parse(&text.text, id);
+            out.diagnostics.extend(found);
+            let beside = Path::new(&text.name).parent().map(Path::to_path_buf);
+            out.add_tables(&file, beside.as_deref());
+        }
+        for text in read_files(rules)? {
+            out.add_rules(&text.name, &text.text, reading);
+        }
+        out.load();
+        Ok(out)
+    }
+
+    /// Takes in the text of a rule file.
+    pub fn add_rules(&mut self, name: &str, text: &str, reading: &Reading) {
+        let id = self.sources.add(name, text);
+        let names = System {
+            ask: !reading.no_names,
+        };
+        let options = ParseOptions {
+            language: reading.language,
+            family: reading.family,
+            names: Some(&names),
+            lenient: reading.lenient || reading.no_names,
+        };
+        let (file, found) = ipf::parse(text, id, &options);
+        self.diagnostics.extend(found);
+        self.file.items.extend(file.items);
+    }
+
+    fn add_tables(&mut self, file: &pool::File, beside: Option<&Path>) {
+        for table in &file.tables {
+            let mut entries = table.entries();
+            for path in table.files() {
+                // A file of addresses, one a line.
+                let path = match (beside, Path::new(path).is_absolute()) {
+                    (Some(folder), false) => folder.join(path),
+                    _ => PathBuf::from(path),
+                };
+                match std::fs::read_to_string(&path) {
+                    Ok(text) => entries.extend(pool::addresses_of(&text)),
+                    Err(error) => {
+                        let message = format!("can't read {}: {error}", path.display());
+                        let found = Diagnostic::error("pool-file", table.at.0, message);
+                        self.diagnostics.push(found.help("check the path"));
+                    }
+                }
+            }
+            if let Some((kind, name)) = table.lookup() {
+                self.tables.add(kind, &name, &entries);
+            } else if let Some((out, number)) = table.map() {
+                self.tables.add_map(out, number, table.mapped());
+            }
+        }
+    }
+
+    /// Makes the lists, and checks what only the whole can tell.
+    pub fn load(&mut self) {
+        let (set, found) = RuleSet::of(&self.file);
+        self.diagnostics.extend(found);
+        for rule in &set.rules {
+            let Some(fields) = rule.fields() else {
+                if let ast::Matching::Bpf(..) = rule.matching {
+                    let message = "packet filter programs are not run";
+                    let found = Diagnostic::unsupported(rule.at.0, message);
+                    self.diagnostics
+                        .push(found.help("write the fields as rules"));
+                }
+                continue;
+            };
+            for side in [&fields.source, &fields.destination] {
+                if let ast::Address::Table(kind, name) = &side.address
+                    && !self.tables.has(*kind, name)
+                {
+                    let message = format!("there is no table `{name}` of this kind");
+                    let found = Diagnostic::error("unknown-table", rule.at.0, message);
+                    self.diagnostics
+                        .push(found.help("give the file that defines it with -P"));
+                }
+            }
+        }
+        self.set = set;
+    }
+
+    /// The settings in the files: name, value.
+    pub fn settings(&self) -> impl Iterator<Item = &ast::Setting> {
+        self.file.items.iter().filter_map(|item| match item {
+            Item::Setting(setting) => Some(setting),
+            Item::Rule(_) => None,
+        })
+    }
+
+    /// Prints messages from a severity on to standard error.
+    pub fn tell(&self, least: Severity) {
+        let shown: Vec<Diagnostic> = self
+            .diagnostics
+            .iter()
+            .filter(|found| found.severity >= least)
+            .cloned()
+            .collect();
+        let colour = match crate::output::stderr_colours() {
+            true => Colour::Terminal,
+            false => Colour::Plain,
+        };
+        eprint!("{}", render(&shown, &self.sources, colour));
+    }
+
+    /// Errors as the end of the command.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let errors = self.diagnostics.iter().filter(|d| d.is_error()).count();
+        let unsupported = self
+            .diagnostics
+            .iter()
+            .filter(|d| d.is_unsupported())
+            .count();
+        match errors {
+            0 => Ok(()),
+            _ if errors == unsupported => Err(failure(
+                Exit::Unsupported,
+                "constructs that weir can't honour; nothing is loaded",
+            )),
+            1 => Err(failure(
+                Exit::Usage,
+                "1 error in the rules; nothing is loaded",
+            )),
+            errors => {
+                let message = format!("{errors} errors in the rules; nothing is loaded");
+                Err(failure(Exit::Usage, message))
+            }
+        }
+    }
+}
