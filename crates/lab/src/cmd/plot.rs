@@ -23,7 +23,7 @@ pub struct Options {
     /// Records to draw from [default: all of `weir-lab classify` in crates/lab/record]
     records: Vec<PathBuf>,
     /// Where the pictures go
-    #[arg(long, value_name = "FOLDER", default_value = "docs/plots")]
+    #[arg(long, value_name = "FOLDER", default_value = "crates/lab/record/plots")]
     out: PathBuf,
 }
 
@@ -111,7 +111,7 @@ fn sizes(cells: &BTreeMap<Cell, f64>) -> Vec<usize> {
 
 const WALKERS: [(&str, &str, &str); 4] = [
     ("scalar", "one at a time", "#1b6ca8"),
-    ("vector", "vectorised", "#7b3fa0"),
+    ("vector", "with vectors", "#7b3fa0"),
     ("batch", "batches of 32", "#2a9d5c"),
     ("ebpf", "eBPF, over the empty program", "#d1495b"),
 ];
