@@ -6,6 +6,7 @@
 //! classifier over the terms that are left ([`vectors`]).
 
 mod choose;
+mod density;
 mod error;
 mod flatten;
 mod fold;
