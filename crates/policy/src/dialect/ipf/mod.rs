@@ -15,6 +15,7 @@
 pub mod ast;
 mod lex;
 pub mod load;
+pub mod lower;
 pub mod nat;
 mod parse;
 pub mod pool;
