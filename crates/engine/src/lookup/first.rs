@@ -128,6 +128,14 @@ impl Searcher<'_, '_> {
         &self.root
     }
 
+    /// Whether [`Self::first`] uses vector instructions here.
+    pub fn has_vectors(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.vector.is_some();
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// The position of the first entry that holds.
     #[inline]
     pub fn first(&self, key: &Key) -> u32 {
