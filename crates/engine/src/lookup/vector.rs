@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 use super::first::Parts;
-use super::{Key, NONE, hashed};
+use super::{Key, NONE, hashed, slot_filter};
 use crate::image::layout::{
     AddressMap, Chunk, FOLD_LINKS, FOLD_PORTS, Fold, HashTable, Map, TABLES_MAX,
 };
@@ -54,6 +54,14 @@ impl<'b> Vector<'b> {
     #[inline(always)]
     fn small(self, at: u32, index: u32) -> u32 {
         self.at::<u16>(at + index * 2).into()
+    }
+
+    /// The group of a hash in a table: offset and number of records.
+    #[inline(always)]
+    fn slot(self, table: &HashTable, hash: u64) -> u32 {
+        let slot = self.at(table.slots_at + (hash >> table.shift) as u32 * 4);
+        let (offset, count) = hashed::group_of(slot, slot_filter(hash, table.shift));
+        offset | count
     }
 
     /// Asks for the line at an offset.
@@ -122,7 +130,8 @@ impl<'b> Vector<'b> {
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
     fn batch(self, parts: &Parts, last: u32, keys: &[Key], out: &mut [u32]) {
-        let mut slots = [[0u32; BATCH]; TABLES_MAX];
+        // Hashes, then slots.
+        let mut slots = [[0u64; BATCH]; TABLES_MAX];
         let mut services = [0u32; BATCH];
         let mut rows = [[0u32; 3]; BATCH];
         let ahead = match parts.chunks.as_slice() {
@@ -131,8 +140,8 @@ impl<'b> Vector<'b> {
         };
         for (slots, table) in slots.iter_mut().zip(&parts.tables) {
             for (slot, key) in slots.iter_mut().zip(keys) {
-                *slot = table.slots_at + hashed::slot_number(table, key) * 4;
-                self.prefetch(*slot);
+                *slot = hashed::hash_of(table, key);
+                self.prefetch(table.slots_at + (*slot >> table.shift) as u32 * 4);
             }
         }
         for (at, key) in keys.iter().enumerate().take(BATCH) {
@@ -149,15 +158,18 @@ impl<'b> Vector<'b> {
         }
         for (slots, table) in slots.iter_mut().zip(&parts.tables) {
             for slot in slots.iter_mut().take(keys.len()) {
-                *slot = self.at(*slot);
-                self.prefetch(table.groups_at + (*slot & !15));
-                self.prefetch(table.groups_at + (*slot & !15) + 48);
+                let group = self.slot(table, *slot);
+                *slot = group.into();
+                if group & 15 != 0 {
+                    self.prefetch(table.groups_at + (group & !15));
+                    self.prefetch(table.groups_at + (group & !15) + 48);
+                }
             }
         }
         for (at, (key, out)) in keys.iter().zip(out).enumerate().take(BATCH) {
             let mut best = last;
             for (slots, table) in slots.iter().zip(&parts.tables) {
-                best = best.min(self.group(table, slots[at], key, services[at]));
+                best = best.min(self.group(table, slots[at] as u32, key, services[at]));
             }
             *out = match ahead {
                 Some(chunk) => best.min(self.first_in_rows(chunk, &rows[at])),
@@ -172,7 +184,7 @@ impl<'b> Vector<'b> {
         if !parts.tables.is_empty() {
             let mut slots = [0u32; TABLES_MAX];
             for (slot, table) in slots.iter_mut().zip(&parts.tables) {
-                *slot = self.at(table.slots_at + hashed::slot_number(table, key) * 4);
+                *slot = self.slot(table, hashed::hash_of(table, key));
             }
             let services = self.fold_row(&parts.fold, key);
             for (slot, table) in slots.iter().zip(&parts.tables) {

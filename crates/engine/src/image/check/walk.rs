@@ -246,7 +246,7 @@ impl Checker<'_, '_> {
             let group: u32 = self.image.read(table.slots_at + slot * 4);
             let count = group & 15;
             hold(count as usize <= GROUP_MAX, "the size of a group")?;
-            let at = u64::from(table.groups_at) + u64::from(group & !15);
+            let at = u64::from(table.groups_at) + u64::from(group & 0x0fff_fff0);
             let end = at + u64::from(count) * u64::from(record);
             let empty = count == 0 && group == 0;
             hold(empty || (at >= 64 && end <= self.length), "a group")?;
