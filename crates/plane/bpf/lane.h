@@ -228,6 +228,7 @@ static __always_inline bool lane_classes(struct bpf_nf_ctx___local *ctx,
 /* The first position in one chunk, or WEIR_NONE; WEIR_UNKNOWN when that takes many words. */
 #define WEIR_UNKNOWN (WEIR_NONE - 1)
 #define LANE_WORDS 3
+#define LANE_CHUNKS 1
 static __always_inline __u32 lane_chunk(const __u8 *image, __u64 mask, __u32 chunk_at, bool v6,
 					const struct weir_packet *p)
 {
@@ -269,25 +270,59 @@ static __always_inline __u32 lane_chunk(const __u8 *image, __u64 mask, __u32 chu
 	return IMAGE_U32(image, mask, positions_at + (at * 64 + lowest_bit(word)) * 4);
 }
 
+/* The first position in the hashed tables of a root. `zero`: see struct weir_bytes. */
+static __always_inline __u32 lane_tables(const __u8 *image, __u64 mask,
+					 const struct weir_root *root, bool v6,
+					 const struct weir_packet *p, __u32 zero)
+{
+	const struct weir_fold *fold = IMAGE_AT(struct weir_fold, image, mask, root->services_at);
+	__u32 services = fold_row(image, mask, fold, p);
+	__u32 tables = root->tables, table_at = root->tables_at, best = WEIR_NONE ^ zero;
+
+	for (int i = 0; i < WEIR_TABLES_MAX; i++) {
+		__u32 position, below;
+
+		if (i >= tables)
+			break;
+		position = table_next(image, mask, table_at, v6, p, services, 0) ^ zero;
+		below = below32(position, best);
+		best ^= (best ^ position) & below;
+		table_at += sizeof(struct weir_hash_table);
+	}
+	return best;
+}
+
 /* The first entry that holds. False: the whole way. */
 static __always_inline bool lane_first(const __u8 *image, __u64 mask, const struct weir_root *root,
-				       bool v6, const struct weir_packet *p, __u32 *position)
+				       bool v6, const struct weir_packet *p, __u32 zero,
+				       __u32 *position)
 {
-	__u32 last = root->entries - 1, found = WEIR_NONE;
+	__u32 last = root->entries - 1, found = WEIR_NONE, chunks = root->chunks;
+	__u32 chunk_at = root->chunks_at, hashed = WEIR_NONE;
 
-	if (root->tables || root->splits || root->chunks > 1)
+	if (root->splits)
 		return false;
-	if (root->chunks)
-		found = lane_chunk(image, mask, root->chunks_at, v6, p);
-	if (found == WEIR_UNKNOWN)
+	if (root->tables)
+		hashed = lane_tables(image, mask, root, v6, p, zero);
+	for (int i = 0; i < LANE_CHUNKS; i++) {
+		if (i >= chunks)
+			break;
+		found = lane_chunk(image, mask, chunk_at, v6, p);
+		if (found != WEIR_NONE)
+			break;
+		chunk_at += sizeof(struct weir_chunk);
+	}
+	if (found == WEIR_UNKNOWN || (found == WEIR_NONE && chunks > LANE_CHUNKS))
 		return false;
+	found = hashed < found ? hashed : found;
 	*position = found < last ? found : last;
 	return true;
 }
 
 /* The entries that the packet meets in one root. False: the whole way. */
 static __always_inline bool lane_walk(const __u8 *image, __u64 mask, __u32 root_at, bool v6,
-				      const struct weir_packet *p, struct lane_trail *trail)
+				      const struct weir_packet *p, __u32 zero,
+				      struct lane_trail *trail)
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
 	__u32 entries_at = root->entries_at, position = 0;
@@ -297,7 +332,7 @@ static __always_inline bool lane_walk(const __u8 *image, __u64 mask, __u32 root_
 		const struct weir_entry *e;
 		__u32 at;
 
-		if (!lane_first(image, mask, root, v6, p, &position))
+		if (!lane_first(image, mask, root, v6, p, zero, &position))
 			return false;
 		at = entries_at + position * sizeof(*e);
 		e = IMAGE_AT(struct weir_entry, image, mask, at);
@@ -414,7 +449,7 @@ static __always_inline int lane_judge(struct bpf_nf_ctx___local *ctx, bool v6)
 		if (p.state == WEIR_STATE_ESTABLISHED)
 			root_at = lane->established;
 	}
-	if (!lane_walk(image, mask, root_at, v6, &p, &trail))
+	if (!lane_walk(image, mask, root_at, v6, &p, c->zero, &trail))
 		return LANE_WHOLE;
 	if (track)
 		lane_touch(&p, c, now, &flow);
