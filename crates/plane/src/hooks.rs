@@ -33,6 +33,9 @@ pub const TRACK: u32 = 1 << 20;
 /// Headers, marks or priorities are changed on the way out (tcx egress).
 pub const EGRESS: u32 = 1 << 21;
 
+/// Fragments of IPv4 are put together where the namespace forwards them ([`crate::needs::settle`]).
+pub const DEFRAGMENT_V4_FORWARDED: u32 = 1 << 22;
+
 /// Whether packets at a place are put together first.
 pub fn is_defragmented(bits: u32, family: Family) -> bool {
     bits & if family == Family::V4 {
