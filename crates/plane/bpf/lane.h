@@ -16,6 +16,7 @@
 #include "flow.h"
 #include "maps.h"
 #include "parse.h"
+#include "walk.h"
 
 #define LANE_WHOLE -1
 #define LANE_STEPS 1		/* entries that a packet may meet */
@@ -270,28 +271,6 @@ static __always_inline __u32 lane_chunk(const __u8 *image, __u64 mask, __u32 chu
 	return IMAGE_U32(image, mask, positions_at + (at * 64 + lowest_bit(word)) * 4);
 }
 
-/* The first position in the hashed tables of a root. `zero`: see struct weir_bytes. */
-static __always_inline __u32 lane_tables(const __u8 *image, __u64 mask,
-					 const struct weir_root *root, bool v6,
-					 const struct weir_packet *p, __u32 zero)
-{
-	const struct weir_fold *fold = IMAGE_AT(struct weir_fold, image, mask, root->services_at);
-	__u32 services = fold_row(image, mask, fold, p);
-	__u32 tables = root->tables, table_at = root->tables_at, best = WEIR_NONE ^ zero;
-
-	for (int i = 0; i < WEIR_TABLES_MAX; i++) {
-		__u32 position, below;
-
-		if (i >= tables)
-			break;
-		position = table_next(image, mask, table_at, v6, p, services, 0) ^ zero;
-		below = below32(position, best);
-		best ^= (best ^ position) & below;
-		table_at += sizeof(struct weir_hash_table);
-	}
-	return best;
-}
-
 /* The first entry that holds. False: the whole way. */
 static __always_inline bool lane_first(const __u8 *image, __u64 mask, const struct weir_root *root,
 				       bool v6, const struct weir_packet *p, __u32 zero,
@@ -303,7 +282,7 @@ static __always_inline bool lane_first(const __u8 *image, __u64 mask, const stru
 	if (root->splits)
 		return false;
 	if (root->tables)
-		hashed = lane_tables(image, mask, root, v6, p, zero);
+		hashed = probe_tables(image, mask, root, v6, p, 0, zero);
 	for (int i = 0; i < LANE_CHUNKS; i++) {
 		if (i >= chunks)
 			break;
