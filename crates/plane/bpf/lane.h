@@ -16,6 +16,7 @@
 #include "flow.h"
 #include "maps.h"
 #include "parse.h"
+#include "slot.h"
 #include "walk.h"
 
 #define LANE_WHOLE -1
@@ -413,7 +414,7 @@ static __always_inline int lane_judge(struct bpf_nf_ctx___local *ctx, bool v6)
 
 	if (!c || hook > WEIR_HOOK_OUTPUT)
 		return LANE_WHOLE;
-	slot = c->active & 1;
+	slot = weir_slot(c, (__u64)ctx->skb, hook);
 	lane = lane_at(c, slot, (v6 ? 4 : 0) | hook);
 	image = weir_image(slot);
 	if (!lane->root || !image || (weir_testing && c->test.way))

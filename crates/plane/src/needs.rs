@@ -137,5 +137,5 @@ pub fn of(policy: &Policy) -> u32 {
             bits |= hooks::bit(family, Hook::Forward) | hooks::bit(family, Hook::Output);
         }
     }
-    bits
+    bits | hooks::several(bits)
 }

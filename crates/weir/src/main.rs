@@ -15,6 +15,7 @@ mod exit;
 mod explain;
 mod input;
 mod ipf;
+mod ipfw;
 mod kernel;
 mod nat;
 mod netns;

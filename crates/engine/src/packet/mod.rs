@@ -7,6 +7,7 @@ pub mod build;
 pub mod checksum;
 pub mod convert;
 pub mod ipf;
+pub mod ipfw;
 pub mod key;
 pub mod parse;
 

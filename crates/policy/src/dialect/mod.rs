@@ -4,6 +4,7 @@
 //! here reads files.
 
 pub mod ipf;
+pub mod ipfw;
 pub mod ipset;
 pub mod iptables;
 

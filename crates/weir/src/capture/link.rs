@@ -14,6 +14,8 @@ pub struct LinkAddress {
     pub source: Option<[u8; 6]>,
     /// To whom the frame was addressed, as far as the frame itself says.
     pub kind: PacketType,
+    /// Destination, source and type of an Ethernet frame.
+    pub frame: Option<([u8; 6], [u8; 6], u16)>,
 }
 
 /// A packet without its link header.
@@ -38,6 +40,7 @@ const LINK_SLL2: u32 = 276;
 const UNKNOWN: LinkAddress = LinkAddress {
     source: None,
     kind: PacketType::Unicast,
+    frame: None,
 };
 
 /// Cuts the link header off a frame that was `original` bytes long.
@@ -108,6 +111,7 @@ fn ethernet(bytes: &[u8]) -> Result<Network, &'static str> {
             [first, ..] if first & 1 == 1 => PacketType::Multicast,
             _ => PacketType::Unicast,
         },
+        frame: hardware(bytes, 6).map(|source| (destination, source, kind)),
     };
     by_ethertype(kind, &bytes[at + 2..], link)
 }
@@ -139,6 +143,7 @@ fn cooked(bytes: &[u8]) -> Result<Network, &'static str> {
     let link = LinkAddress {
         source: (length == 6).then(|| hardware(bytes, 6)).flatten(),
         kind: cooked_kind(kind as u8),
+        frame: None,
     };
     by_ethertype(proto, &bytes[16..], link)
 }
@@ -150,6 +155,7 @@ fn cooked2(bytes: &[u8]) -> Result<Network, &'static str> {
     let link = LinkAddress {
         source: (header[11] == 6).then(|| hardware(header, 12)).flatten(),
         kind: cooked_kind(header[10]),
+        frame: None,
     };
     by_ethertype(
         u16::from_be_bytes([header[0], header[1]]),
@@ -197,7 +203,8 @@ mod tests {
             packet.link,
             LinkAddress {
                 source: None,
-                kind: PacketType::Outgoing
+                kind: PacketType::Outgoing,
+                frame: None
             }
         );
         for kind in [DataLink::RAW, DataLink::from(LINK_IPV4)] {

@@ -22,6 +22,8 @@ pub struct Args {
     /// Also print the worst-case work per packet, for each chain that packets enter.
     #[arg(long)]
     cost: bool,
+    #[command(flatten)]
+    facts: crate::ipfw::FactArgs,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -78,6 +80,12 @@ struct Cost {
 
 /// Checks.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    if crate::ipf::is_meant(&args.files.files, &args.files.reading) {
+        return crate::ipf::check::check(&args.files, out);
+    }
+    if crate::ipfw::is_meant(&args.files.files, &args.files.reading)? {
+        return crate::ipfw::check::run(&args.files, &args.facts, out);
+    }
     let loaded = input::read_and_lower(&args.files)?;
     let compiled = match loaded.policy() {
         Ok(_) => Some(loaded.compile()),

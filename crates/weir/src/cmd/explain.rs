@@ -25,6 +25,8 @@ pub struct Args {
     reading: ReadingArgs,
     #[command(flatten)]
     capturing: CaptureArgs,
+    #[command(flatten)]
+    facts: crate::ipfw::FactArgs,
     /// Show only rules that matched.
     #[arg(long)]
     matched: bool,
@@ -39,6 +41,12 @@ pub struct Args {
 /// Explains.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let (subject, files) = subject(&args.words)?;
+    if crate::ipf::is_meant(&files, &args.reading) {
+        return ipf(args, &subject, &files, out);
+    }
+    if crate::ipfw::is_meant(&files, &args.reading)? {
+        return ipfw(args, &subject, &files, out);
+    }
     let loaded = input::load_files(&files, &args.reading)?;
     let policy = loaded.policy()?;
     let places = Places::of(policy);
@@ -62,6 +70,51 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         true => Ok(Exit::Negative),
         false => Ok(Exit::Done),
     }
+}
+
+fn ipf(
+    args: &Args,
+    subject: &Subject,
+    files: &[PathBuf],
+    out: &mut Output,
+) -> anyhow::Result<Exit> {
+    use crate::ipf::judge;
+    let wanted = judge::Wanted {
+        files,
+        reading: &args.reading,
+        subject: match subject {
+            Subject::Packet(spec) => judge::Subject::Packet(spec),
+            Subject::Capture(path) => judge::Subject::Capture(path),
+        },
+        given: args.capturing.given()?,
+        explain: true,
+        quiet: false,
+        exit_verdict: args.exit_verdict,
+    };
+    judge::run(&wanted, out)
+}
+
+fn ipfw(
+    args: &Args,
+    subject: &Subject,
+    files: &[PathBuf],
+    out: &mut Output,
+) -> anyhow::Result<Exit> {
+    use crate::ipfw::explain as language;
+    let wanted = language::Wanted {
+        files,
+        subject: match subject {
+            Subject::Packet(spec) => language::Subject::Packet(spec),
+            Subject::Capture(path) => language::Subject::Capture(path),
+        },
+        given: args.capturing.given()?,
+        local: &args.capturing.local,
+        facts: &args.facts,
+        allow_unsupported: args.reading.allow_unsupported,
+        matched: args.matched,
+        exit_verdict: args.exit_verdict,
+    };
+    language::run(&wanted, out)
 }
 
 enum Subject {

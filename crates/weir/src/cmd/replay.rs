@@ -30,6 +30,8 @@ pub struct Args {
     reading: ReadingArgs,
     #[command(flatten)]
     capturing: CaptureArgs,
+    #[command(flatten)]
+    facts: crate::ipfw::FactArgs,
     /// Print only the counters at the end; with --json as `counters --rules --json` does.
     #[arg(long)]
     quiet: bool,
@@ -73,6 +75,32 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         None => return Err(failure(Exit::Usage, "which capture?")),
     };
     let given = args.capturing.given()?;
+    if crate::ipf::is_meant(files, &args.reading) {
+        drop(progress);
+        let wanted = crate::ipf::judge::Wanted {
+            files,
+            reading: &args.reading,
+            subject: crate::ipf::judge::Subject::Capture(path),
+            given,
+            explain: false,
+            quiet: args.quiet,
+            exit_verdict: false,
+        };
+        return crate::ipf::judge::run(&wanted, out);
+    }
+    if crate::ipfw::is_meant(files, &args.reading)? {
+        drop(progress);
+        let wanted = crate::ipfw::replay::Wanted {
+            files,
+            capture: path,
+            given,
+            local: &args.capturing.local,
+            facts: &args.facts,
+            allow_unsupported: args.reading.allow_unsupported,
+            quiet: args.quiet,
+        };
+        return crate::ipfw::replay::run(&wanted, out);
+    }
     let mut capture = Capture::open(path)?;
     let loaded = input::load_files(files, &args.reading)?;
     let policy = loaded.policy()?;

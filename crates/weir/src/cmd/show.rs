@@ -29,6 +29,8 @@ pub struct Args {
     /// Network namespace of the enforced policy.
     #[arg(long, value_name = "NAME", conflicts_with = "files")]
     netns: Option<String>,
+    #[command(flatten)]
+    facts: crate::ipfw::FactArgs,
     /// Print JSON: the texts with their names, dialects and families.
     #[arg(long)]
     pub json: bool,
@@ -50,6 +52,12 @@ struct File {
 
 /// Shows.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    if crate::ipf::is_meant(&args.files, &args.reading) {
+        return crate::ipf::check::show(&args.files, &args.reading, out);
+    }
+    if crate::ipfw::is_meant(&args.files, &args.reading)? {
+        return crate::ipfw::show::run(&args.files, &args.reading, &args.facts, out);
+    }
     let loaded = match args.files.is_empty() {
         false => input::read_and_parse(&args.files, &args.reading)?,
         true => {

@@ -1,0 +1,171 @@
+//! Protocol names and numbers as FreeBSD's protocols(5) has them.
+//!
+//! In: a name or a number. Out: the other. Names are compared as that database does it: first
+//! exactly, and its upper-case aliases make the usual capital spellings work too. Linux's list
+//! differs (`icmp6`, `ipv6-icmp`), so the host's is never asked.
+//!
+//! Source: FreeBSD 13 `/etc/protocols`, IANA "Protocol Numbers".
+
+/// Official name, number, further aliases. The name in capitals is an alias too.
+const PROTOCOLS: &[(&str, u8, &[&str])] = &[
+    ("ip", 0, &[]),
+    ("icmp", 1, &[]),
+    ("igmp", 2, &[]),
+    ("ggp", 3, &[]),
+    ("ipencap", 4, &["IP-ENCAP"]),
+    ("st2", 5, &[]),
+    ("tcp", 6, &[]),
+    ("cbt", 7, &[]),
+    ("egp", 8, &[]),
+    ("igp", 9, &[]),
+    ("bbn-rcc", 10, &["BBN-RCC-MON"]),
+    ("nvp", 11, &["NVP-II"]),
+    ("pup", 12, &[]),
+    ("argus", 13, &[]),
+    ("emcon", 14, &[]),
+    ("xnet", 15, &[]),
+    ("chaos", 16, &[]),
+    ("udp", 17, &[]),
+    ("mux", 18, &[]),
+    ("dcn", 19, &["DCN-MEAS"]),
+    ("hmp", 20, &[]),
+    ("prm", 21, &[]),
+    ("xns-idp", 22, &[]),
+    ("trunk-1", 23, &[]),
+    ("trunk-2", 24, &[]),
+    ("leaf-1", 25, &[]),
+    ("leaf-2", 26, &[]),
+    ("rdp", 27, &[]),
+    ("irtp", 28, &[]),
+    ("iso-tp4", 29, &[]),
+    ("netblt", 30, &[]),
+    ("mfe-nsp", 31, &[]),
+    ("merit-inp", 32, &[]),
+    ("dccp", 33, &[]),
+    ("3pc", 34, &[]),
+    ("idpr", 35, &[]),
+    ("xtp", 36, &[]),
+    ("ddp", 37, &[]),
+    ("idpr-cmtp", 38, &[]),
+    ("tp++", 39, &[]),
+    ("il", 40, &[]),
+    ("ipv6", 41, &[]),
+    ("sdrp", 42, &[]),
+    ("ipv6-route", 43, &[]),
+    ("ipv6-frag", 44, &[]),
+    ("idrp", 45, &[]),
+    ("rsvp", 46, &[]),
+    ("gre", 47, &[]),
+    ("dsr", 48, &[]),
+    ("bna", 49, &[]),
+    ("esp", 50, &[]),
+    ("ah", 51, &[]),
+    ("i-nlsp", 52, &[]),
+    ("swipe", 53, &[]),
+    ("narp", 54, &[]),
+    ("mobile", 55, &[]),
+    ("tlsp", 56, &[]),
+    ("skip", 57, &[]),
+    ("ipv6-icmp", 58, &["icmp6"]),
+    ("ipv6-nonxt", 59, &[]),
+    ("ipv6-opts", 60, &[]),
+    ("cftp", 62, &[]),
+    ("sat-expak", 64, &[]),
+    ("kryptolan", 65, &[]),
+    ("rvd", 66, &[]),
+    ("ippc", 67, &[]),
+    ("sat-mon", 69, &[]),
+    ("visa", 70, &[]),
+    ("ipcv", 71, &[]),
+    ("cpnx", 72, &[]),
+    ("cphb", 73, &[]),
+    ("wsn", 74, &[]),
+    ("pvp", 75, &[]),
+    ("br-sat-mon", 76, &[]),
+    ("sun-nd", 77, &[]),
+    ("wb-mon", 78, &[]),
+    ("wb-expak", 79, &[]),
+    ("iso-ip", 80, &[]),
+    ("vmtp", 81, &[]),
+    ("secure-vmtp", 82, &[]),
+    ("vines", 83, &[]),
+    ("ttp", 84, &[]),
+    ("nsfnet-igp", 85, &[]),
+    ("dgp", 86, &[]),
+    ("tcf", 87, &[]),
+    ("eigrp", 88, &[]),
+    ("ospf", 89, &["OSPFIGP"]),
+    ("sprite-rpc", 90, &[]),
+    ("larp", 91, &[]),
+    ("mtp", 92, &[]),
+    ("ax.25", 93, &[]),
+    ("ipip", 94, &[]),
+    ("micp", 95, &[]),
+    ("scc-sp", 96, &[]),
+    ("etherip", 97, &[]),
+    ("encap", 98, &[]),
+    ("gmtp", 100, &[]),
+    ("ifmp", 101, &[]),
+    ("pnni", 102, &[]),
+    ("pim", 103, &[]),
+    ("aris", 104, &[]),
+    ("scps", 105, &[]),
+    ("qnx", 106, &[]),
+    ("a/n", 107, &[]),
+    ("ipcomp", 108, &[]),
+    ("snp", 109, &[]),
+    ("compaq-peer", 110, &[]),
+    ("ipx-in-ip", 111, &[]),
+    ("carp", 112, &["vrrp"]),
+    ("pgm", 113, &[]),
+    ("l2tp", 115, &[]),
+    ("ddx", 116, &[]),
+    ("iatp", 117, &[]),
+    ("stp", 118, &[]),
+    ("srp", 119, &[]),
+    ("uti", 120, &[]),
+    ("smp", 121, &[]),
+    ("sm", 122, &[]),
+    ("ptp", 123, &[]),
+    ("isis", 124, &[]),
+    ("fire", 125, &[]),
+    ("crtp", 126, &[]),
+    ("crudp", 127, &[]),
+    ("sscopmce", 128, &[]),
+    ("iplt", 129, &[]),
+    ("sps", 130, &[]),
+    ("pipe", 131, &[]),
+    ("sctp", 132, &[]),
+    ("fc", 133, &[]),
+    ("rsvp-e2e-ignore", 134, &[]),
+    ("mobility-header", 135, &[]),
+    ("udplite", 136, &[]),
+    ("mpls-in-ip", 137, &[]),
+    ("manet", 138, &[]),
+    ("shim6", 139, &[]),
+    ("wesp", 140, &[]),
+    ("rohc", 141, &[]),
+    ("pfsync", 240, &[]),
+];
+
+/// The number of a name.
+#[must_use]
+pub fn number(name: &str) -> Option<u8> {
+    let is = |known: &&(&str, u8, &[&str])| {
+        known.0.eq_ignore_ascii_case(name)
+            || known.2.iter().any(|alias| alias.eq_ignore_ascii_case(name))
+    };
+    PROTOCOLS.iter().find(is).map(|known| known.1)
+}
+
+/// The official name of a number.
+#[must_use]
+pub fn name(number: u8) -> Option<&'static str> {
+    let found = PROTOCOLS.iter().find(|known| known.1 == number);
+    found.map(|known| known.0)
+}
+
+/// All official names, for suggestions.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PROTOCOLS.iter().map(|known| known.0)
+}

@@ -1,0 +1,186 @@
+//! Captured frames to passes, and passes to verdicts.
+//!
+//! In: frames, and what the user said of the capture. Out: for each frame its judgement: one pass
+//! in its direction, or the input and the output pass of a forwarded packet whose capture doesn't
+//! tell the direction.
+
+use crate::capture::{Frame, Given, Way, journey};
+use weir_engine::packet::ipfw::{Met, Read, frame, read};
+use weir_policy::dialect::ipfw::Settings;
+use weir_policy::eval::ipfw::{Carried, Evaluator, Judgement, Outcome, Packet, Pass, Unjudged};
+use weir_policy::model::{Hook, PacketType};
+
+/// One pass.
+pub struct Passed {
+    /// Which.
+    pub pass: Pass,
+    /// Its interface.
+    pub interface: String,
+    /// What became of the packet.
+    pub judgement: Judgement,
+}
+
+/// A frame's way.
+pub struct Judged {
+    /// Its passes, in order; never empty.
+    pub passes: Vec<Passed>,
+    /// What the packet carried at the end.
+    pub carried: Carried,
+}
+
+impl Judged {
+    /// The pass that decided.
+    pub fn last(&self) -> &Passed {
+        match self.passes.last() {
+            Some(last) => last,
+            None => unreachable!("a packet passes at least once"),
+        }
+    }
+}
+
+/// The word of an outcome in JSON.
+pub fn verdict_name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Accept => "accept",
+        Outcome::Deny => "drop",
+        Outcome::Reject { .. } => "reject",
+    }
+}
+
+/// Which passes a frame makes, with its interfaces.
+fn passes_of(frame: &Frame, given: &Given) -> (Vec<Pass>, String, String) {
+    let way = journey(frame, given);
+    let told = frame.way.filter(|_| given.hook.is_none());
+    let passes = match (told, way.hook) {
+        (Some(Way::In), _) => vec![Pass::In],
+        (Some(Way::Out), _) => vec![Pass::Out],
+        (None, hook) => Packet::passes(hook).to_vec(),
+    };
+    let (recv, mut xmit) = (way.in_iface, way.out_iface);
+    if xmit.is_empty() && passes == [Pass::Out] {
+        xmit = frame.interface.clone().unwrap_or_default();
+    }
+    (passes, recv, xmit)
+}
+
+/// Judges a frame; the error says why there is nothing to judge.
+pub fn judge(
+    evaluator: &mut Evaluator<'_>,
+    captured: &Frame,
+    given: &Given,
+    now_ms: u64,
+) -> Result<Judged, &'static str> {
+    let settings = evaluator.ruleset().settings.clone();
+    let (passes, recv, xmit) = passes_of(captured, given);
+    let mut judged: Option<Judged> = None;
+    for pass in passes {
+        let met = Met {
+            pass,
+            recv: recv.clone(),
+            xmit: xmit.clone(),
+            frame: captured
+                .content
+                .as_ref()
+                .ok()
+                .and_then(|network| network.link.frame),
+            to_many: captured.content.as_ref().is_ok_and(|network| {
+                matches!(
+                    network.link.kind,
+                    PacketType::Broadcast | PacketType::Multicast
+                )
+            }),
+        };
+        let so_far = judged.take();
+        let mut carried = so_far.as_ref().map(|one| one.carried.clone());
+        let mut list = so_far.map_or_else(Vec::new, |one| one.passes);
+        let judgement = one_pass(evaluator, captured, &met, &settings, &mut carried, now_ms)?;
+        let stops = judgement.outcome != Outcome::Accept;
+        list.push(Passed {
+            pass,
+            interface: match pass {
+                Pass::In => recv.clone(),
+                Pass::Out => xmit.clone(),
+            },
+            judgement,
+        });
+        judged = Some(Judged {
+            passes: list,
+            carried: carried.unwrap_or_default(),
+        });
+        if stops {
+            break;
+        }
+    }
+    judged.ok_or("no pass")
+}
+
+fn one_pass(
+    evaluator: &mut Evaluator<'_>,
+    captured: &Frame,
+    met: &Met,
+    settings: &Settings,
+    carried: &mut Option<Carried>,
+    now_ms: u64,
+) -> Result<Judgement, &'static str> {
+    let network = captured.content.as_ref();
+    let bytes = network.map_or(0, |network| network.wire);
+    let inside = match network {
+        Ok(network) => match read(&network.bytes, network.wire, met, settings) {
+            Read::Packet(packet) => Ok(*packet),
+            Read::Dropped(why) => return Ok(Judgement::dropped(why)),
+            Read::NotIp => Err("no valid IP header"),
+        },
+        Err(reason) => Err(*reason),
+    };
+    let link = settings.ether_ipfw && met.frame.is_some();
+    if link {
+        let packet = frame(met, bytes, inside.clone().ok());
+        let carried = carried.get_or_insert_with(|| Carried::of(&packet));
+        let judgement = evaluator.judge(&packet, carried, now_ms);
+        if judgement.outcome != Outcome::Accept || inside.is_err() {
+            return Ok(judgement);
+        }
+    }
+    let packet = inside?;
+    let carried = carried.get_or_insert_with(|| Carried::of(&packet));
+    Ok(evaluator.judge(&packet, carried, now_ms))
+}
+
+/// Judges a packet in words at its hook.
+pub fn judge_packet(
+    evaluator: &mut Evaluator<'_>,
+    packet: &weir_policy::model::Packet,
+    hook: Hook,
+    now_ms: u64,
+) -> Judged {
+    let mut passes = Vec::new();
+    let mut carried = None;
+    for &pass in Packet::passes(hook) {
+        let seen = Packet::of(packet, pass);
+        let (judgement, interface) = match seen {
+            None => (Judgement::dropped(Unjudged::CutShort), String::new()),
+            Some(seen) => {
+                let carried = carried.get_or_insert_with(|| {
+                    let mut carried = Carried::of(&seen);
+                    carried.mark = packet.mark;
+                    carried
+                });
+                let judgement = evaluator.judge(&seen, carried, now_ms);
+                (judgement, seen.interface().to_owned())
+            }
+        };
+        let stops = judgement.outcome != Outcome::Accept;
+        passes.push(Passed {
+            pass,
+            interface,
+            judgement,
+        });
+        if stops {
+            break;
+        }
+    }
+    Judged {
+        passes,
+        carried: carried.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,165 @@
+//! Rule files of ipfw to a rule set.
+//!
+//! In: paths, settings. Out: a [`Loaded`] with the texts, the rule set and every message. Wrong
+//! lines are an error, as nothing may be judged by half a rule set.
+
+use crate::exit::{Exit, failure};
+use crate::input::{Hosts, ReadingArgs, read_files};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+use weir_policy::dialect::ipfw;
+use weir_policy::dialect::iptables::Names as HostNames;
+use weir_policy::model::{Family, SourceId};
+use weir_policy::syntax::diag::{Colour, render};
+use weir_policy::syntax::{Severity, Sources, Span};
+
+/// The name of the language.
+pub const DIALECT: &str = "ipfw";
+
+/// Rule files after reading.
+pub struct Loaded {
+    /// The texts.
+    pub sources: Sources,
+    /// Their names.
+    pub names: Vec<String>,
+    /// What they came to.
+    pub program: ipfw::Program,
+}
+
+/// Whether the files are ipfw's: because somebody said so, or because all of them look like it.
+pub fn is_meant(files: &[PathBuf], reading: &ReadingArgs) -> anyhow::Result<bool> {
+    match reading.dialect.as_deref() {
+        Some(dialect) => return Ok(dialect == DIALECT),
+        // Standard input can be read once, so its language must be named.
+        None if files.is_empty() || files.iter().any(|file| file.as_os_str() == "-") => {
+            return Ok(false);
+        }
+        None => {}
+    }
+    let texts = read_files(files)?;
+    Ok(texts.iter().all(|one| ipfw::looks_like(&one.text)))
+}
+
+/// Names of hosts, users and groups, asked of this host.
+#[derive(Default)]
+pub struct System(Hosts);
+
+impl ipfw::Names for System {
+    fn ipv4(&self, host: &str) -> Option<Ipv4Addr> {
+        self.0
+            .addresses(host, Family::V4)
+            .ok()?
+            .into_iter()
+            .find_map(|address| match address {
+                IpAddr::V4(four) => Some(four),
+                IpAddr::V6(_) => None,
+            })
+    }
+
+    fn ipv6(&self, host: &str) -> Option<Ipv6Addr> {
+        self.0
+            .addresses(host, Family::V6)
+            .ok()?
+            .into_iter()
+            .find_map(|address| match address {
+                IpAddr::V6(six) => Some(six),
+                IpAddr::V4(_) => None,
+            })
+    }
+
+    fn user(&self, name: &str) -> Option<u32> {
+        self.0.user(name)
+    }
+
+    fn group(&self, name: &str) -> Option<u32> {
+        self.0.group(name)
+    }
+}
+
+/// Reads files; what is wrong with them is told, and is not yet an error.
+pub fn load(files: &[PathBuf], settings: ipfw::Settings) -> anyhow::Result<Loaded> {
+    let names = System::default();
+    let mut loaded = Loaded {
+        sources: Sources::new(),
+        names: Vec::new(),
+        program: ipfw::Program::new(settings),
+    };
+    for one in read_files(files)? {
+        let id = loaded.sources.add(one.name.as_str(), one.text.as_str());
+        loaded.program.add(&one.text, id, &names);
+        loaded.names.push(one.name);
+    }
+    loaded.program.finish();
+    Ok(loaded)
+}
+
+/// Reads files that are to be judged by: told from warnings on, wrong lines are an error.
+pub fn load_sound(
+    files: &[PathBuf],
+    settings: ipfw::Settings,
+    allow_unsupported: bool,
+) -> anyhow::Result<Loaded> {
+    let loaded = load(files, settings)?;
+    loaded.tell(Severity::Warning);
+    let wrong = loaded.errors(allow_unsupported);
+    if wrong == 0 {
+        return Ok(loaded);
+    }
+    let what = match wrong {
+        1 => "1 error".to_owned(),
+        errors => format!("{errors} errors"),
+    };
+    Err(match loaded.only_unsupported() {
+        true => failure(
+            Exit::Unsupported,
+            format!("{what}: constructs that weir can't honour; nothing is loaded"),
+        ),
+        false => failure(
+            Exit::Usage,
+            format!("{what} in the rules; nothing is loaded"),
+        ),
+    })
+}
+
+impl Loaded {
+    /// How many errors there are, those about unsupported constructs left out if wished.
+    pub fn errors(&self, allow_unsupported: bool) -> usize {
+        let all = self.program.diagnostics.iter();
+        all.filter(|d| d.is_error() && !(allow_unsupported && d.is_unsupported()))
+            .count()
+    }
+
+    /// Whether all errors are about constructs that can't be honoured, and there are some.
+    pub fn only_unsupported(&self) -> bool {
+        let mut errors = self
+            .program
+            .diagnostics
+            .iter()
+            .filter(|d| d.is_error())
+            .peekable();
+        errors.peek().is_some() && errors.all(|d| d.is_unsupported())
+    }
+
+    /// Prints messages from a severity on to standard error.
+    pub fn tell(&self, least: Severity) {
+        let all = self.program.diagnostics.iter();
+        let shown: Vec<_> = all.filter(|d| d.severity >= least).cloned().collect();
+        if shown.is_empty() {
+            return;
+        }
+        let colour = match crate::output::stderr_colours() {
+            true => Colour::Terminal,
+            false => Colour::Plain,
+        };
+        eprint!("{}", render(&shown, &self.sources, colour));
+    }
+
+    /// `file:line` of a place.
+    pub fn location(&self, span: Span) -> Option<String> {
+        if span.source == SourceId(0) && span.end == 0 {
+            return None;
+        }
+        let source = self.sources.get(span.source)?;
+        Some(format!("{}:{}", source.name(), source.line_of(span.start)))
+    }
+}

@@ -1,0 +1,16 @@
+//! The ipfw language in the program: check, show, explain, replay, and the tools of its own.
+//!
+//! In: rule files whose language is ipfw, by `--dialect` or by their content. Out: what the
+//! commands of the same name print for other languages, with rule numbers where those have
+//! `file:line`. What rules mean is decided in `weir_policy::eval::ipfw`.
+
+pub mod check;
+pub mod explain;
+mod facts;
+mod judge;
+mod load;
+pub mod replay;
+pub mod show;
+
+pub use facts::FactArgs;
+pub use load::is_meant;

@@ -1,0 +1,79 @@
+//! `weir show` for ipfw: rules in canonical form, as `ipfw list` prints them.
+//!
+//! In: rule files. Out: commands for tables, shaping and sets, then the rules by number; reading
+//! that again gives the same rule set. The default rule is not printed, as no file can set it.
+
+use super::facts::FactArgs;
+use super::load::load_sound;
+use crate::exit::Exit;
+use crate::input::ReadingArgs;
+use crate::output::{Output, report};
+use serde::Serialize;
+use std::path::PathBuf;
+use weir_policy::dialect::ipfw::command::Switches;
+use weir_policy::dialect::ipfw::print::listing;
+use weir_policy::dialect::ipfw::{DEFAULT_RULE, Ruleset};
+
+#[derive(Debug, Serialize)]
+struct Shown {
+    files: Vec<File>,
+}
+
+#[derive(Debug, Serialize)]
+struct File {
+    name: String,
+    dialect: &'static str,
+    family: Option<&'static str>,
+    text: String,
+    lines: Vec<String>,
+}
+
+/// Shows. What can't be honoured is printed like everything else.
+pub fn run(
+    files: &[PathBuf],
+    _reading: &ReadingArgs,
+    facts: &FactArgs,
+    out: &mut Output,
+) -> anyhow::Result<Exit> {
+    let loaded = load_sound(files, facts.settings()?, true)?;
+    let text = canonical(&loaded.program.ruleset);
+    if !out.is_json() {
+        out.raw(text.as_bytes())?;
+        return Ok(Exit::Done);
+    }
+    out.object(&report(Shown {
+        files: vec![File {
+            name: loaded.names.join(" "),
+            dialect: super::load::DIALECT,
+            family: None,
+            lines: text.lines().map(str::to_owned).collect(),
+            text,
+        }],
+    }))?;
+    Ok(Exit::Done)
+}
+
+/// The rule set as text that reads back: what isn't a rule as commands, rules as listed.
+pub fn canonical(ruleset: &Ruleset) -> String {
+    let commands = listing::commands(ruleset);
+    let mut out: String = commands
+        .lines()
+        .filter(|line| !line.starts_with("add "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    for one in ruleset
+        .rules
+        .iter()
+        .filter(|one| one.rule.number != DEFAULT_RULE)
+    {
+        let switches = Switches {
+            // Sets are part of what a rule is; without them the text would not read back.
+            sets: one.rule.set != 0,
+            ..Switches::default()
+        };
+        let line = listing::line(&one.rule, None, ruleset, switches, None);
+        out += &line;
+        out.push('\n');
+    }
+    out
+}
