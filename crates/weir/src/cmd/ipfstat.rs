@@ -44,6 +44,12 @@ pub struct Args {
     /// Rules that nothing else fixes are for IPv6.
     #[arg(short = '6')]
     six: bool,
+    /// HP-UX: how many connection limits are in use, by type; with -v each of them.
+    #[arg(short = 'L')]
+    limits: bool,
+    /// HP-UX: the limit of one rule, as GROUP:NUMBER.
+    #[arg(short = 'r', value_name = "GROUP:NUMBER")]
+    rule: Option<String>,
     /// The inactive lists: there are none.
     #[arg(short = 'I')]
     inactive: bool,
@@ -100,6 +106,12 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
                 evaluator.judge(&packet, frame.time.as_millis() as u64);
             }
         }
+    }
+    if args.limits {
+        return limits(&evaluator, args.verbose, out);
+    }
+    if let Some(rule) = &args.rule {
+        return limit_of_rule(&evaluator, rule, out);
     }
     if !args.inbound && !args.outbound && !args.account {
         return statistics(&evaluator, out);
@@ -202,6 +214,77 @@ impl Lists<'_> {
         }
         Ok(())
     }
+}
+
+/// HP-UX `-L` and `-vL`: connection limits in use.
+fn limits(evaluator: &Evaluator<'_>, each: bool, out: &mut Output) -> anyhow::Result<Exit> {
+    use weir_policy::eval::ipf::limit::{LimitType, host};
+    if each {
+        out.line("Type @group:rule source,port destination,port Limit Current (exceeded)")?;
+        for limit in evaluator.limits.entries() {
+            let source = limit
+                .source
+                .map_or("*".to_owned(), |s| host(limit.family, s));
+            out.line(format!(
+                "{} {} {source},* {},{} {} {} ({})",
+                limit.kind.letter(),
+                limit.place,
+                host(limit.family, limit.destination),
+                limit.port,
+                limit.configured,
+                limit.current,
+                limit.exceeded
+            ))?;
+        }
+        return Ok(Exit::Done);
+    }
+    let number = |kind| {
+        evaluator
+            .limits
+            .entries()
+            .filter(|l| l.kind == kind)
+            .count()
+    };
+    for (label, kind) in [
+        ("Individual", LimitType::Single),
+        ("Subnet", LimitType::Subnet),
+        ("Cumulative", LimitType::Cumulative),
+        ("Unknown IP", LimitType::Any),
+    ] {
+        out.line(format!("{label}: {}", number(kind)))?;
+    }
+    out.line(format!("Total: {}", evaluator.limits.entries().count()))?;
+    out.line("No Memory: 0")?;
+    out.line(format!(
+        "Logged Records: {}",
+        evaluator.limits.records.len()
+    ))?;
+    out.line("Log Failures: 0")?;
+    out.line(format!("Limits Added: {}", evaluator.limits.added))?;
+    out.line("Add Failures: 0")?;
+    Ok(Exit::Done)
+}
+
+/// HP-UX `-r g:r`: the limits of one rule.
+fn limit_of_rule(evaluator: &Evaluator<'_>, rule: &str, out: &mut Output) -> anyhow::Result<Exit> {
+    let place = format!("@{rule}");
+    let mut found = false;
+    for limit in evaluator
+        .limits
+        .entries()
+        .filter(|limit| limit.place == place)
+    {
+        found = true;
+        out.line(format!(
+            "{} {place} limit {} current {} exceeded {} RSTs sent {}",
+            limit.kind.letter(),
+            limit.configured,
+            limit.current,
+            limit.exceeded,
+            limit.resets
+        ))?;
+    }
+    Ok(if found { Exit::Done } else { Exit::Negative })
 }
 
 /// `value<TAB>label` lines, as 5.x prints them, of what weir counts.
