@@ -41,6 +41,10 @@ pub enum Command {
     Replay(cmd::replay::Args),
     /// Run packets through IPFilter rules, as IPFilter's ipftest does; needs no privilege.
     Ipftest(cmd::ipftest::Args),
+    /// Run a firewall script of FreeBSD and record the rules that it makes; needs no privilege.
+    IpfwRecord(crate::ipfw::record::Args),
+    /// Carry out a command of ipfw on a saved rule set; needs no privilege.
+    Ipfw(crate::ipfw::tool::Args),
     /// Enforce rule files in the kernel, all at once or not at all.
     Apply(cmd::apply::Args),
     /// Keep a policy that was applied with --confirm.
@@ -82,7 +86,8 @@ impl Command {
             Command::Flows(args) => args.json,
             Command::Log(args) => args.json,
             Command::Unload(args) => args.json,
-            Command::Ipftest(_) => false,
+            Command::IpfwRecord(args) => args.json,
+            Command::Ipftest(_) | Command::Ipfw(_) => false,
             Command::Bench(args) => args.json(),
             Command::Agent(_) | Command::Completions(_) | Command::Man(_) => false,
         }

@@ -31,6 +31,8 @@ pub fn run(command: Command, out: &mut Output) -> anyhow::Result<Exit> {
         Command::Show(args) => show::run(&args, out),
         Command::Explain(args) => explain::run(&args, out),
         Command::Ipftest(args) => ipftest::run(&args, out),
+        Command::IpfwRecord(args) => crate::ipfw::record::run(&args, out),
+        Command::Ipfw(args) => crate::ipfw::tool::run(&args, out),
         Command::Replay(args) => replay::run(&args, out),
         Command::Apply(args) => apply::run(&args, out),
         Command::Confirm(args) => confirm::run(&args, out),
