@@ -6,7 +6,7 @@
 //! the packet path does here is done by the C headers in `crates/plane/bpf` in the same way; tests
 //! hold the two together.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod compile;
 pub mod flow;

@@ -7,6 +7,8 @@
 mod class;
 mod first;
 mod hashed;
+#[cfg(target_arch = "x86_64")]
+mod vector;
 
 pub use first::Searcher;
 

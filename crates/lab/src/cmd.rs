@@ -1,11 +1,13 @@
 //! The commands of `weir-lab`, one file each, and the options that they share.
 
+pub mod classify;
 pub mod crr;
 pub mod established;
 pub mod flat;
 pub mod image;
 pub mod load;
 pub mod peers;
+pub mod plot;
 pub mod push;
 pub mod rules;
 

@@ -21,5 +21,6 @@ pub mod rules;
 pub mod service;
 pub mod space;
 pub mod stats;
+pub mod svg;
 pub mod sys;
 pub mod trace;

@@ -29,6 +29,10 @@ enum Command {
     Crr(cmd::crr::Options),
     /// Images without a kernel: build time, bytes, user-plane lookups
     Image(cmd::image::Options),
+    /// The classifier over rule-set families and sizes, every answer checked
+    Classify(cmd::classify::Options),
+    /// Draw the classifier's pictures from its records
+    Plot(cmd::plot::Options),
     /// Push packets into somebody else's namespace and time its receive path
     Push(cmd::push::Options),
 }
@@ -42,6 +46,8 @@ fn main() -> ExitCode {
         Command::Established(options) => cmd::established::run(&options),
         Command::Crr(options) => cmd::crr::run(&options),
         Command::Image(options) => cmd::image::run(&options),
+        Command::Classify(options) => cmd::classify::run(&options),
+        Command::Plot(options) => cmd::plot::run(&options),
         Command::Push(options) => cmd::push::run(&options),
     };
     match result {

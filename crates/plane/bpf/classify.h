@@ -410,14 +410,14 @@ static __always_inline __u32 table_next(const __u8 *image, __u64 mask, __u32 tab
 
 		if (i >= slot)
 			break;
-		if (size == sizeof(struct weir_prefixes4)) {
+		if (!v6 && size == sizeof(struct weir_prefixes4)) {
 			const struct weir_prefixes4 *r =
 				IMAGE_AT(struct weir_prefixes4, image, mask, at);
 
 			misses = prefixes4_misses(r, p);
 			position = r->position;
 			service = r->service;
-		} else if (size == sizeof(struct weir_record4)) {
+		} else if (!v6) {
 			const struct weir_record4 *r =
 				IMAGE_AT(struct weir_record4, image, mask, at);
 

@@ -240,7 +240,7 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 	__u32 bits;
 
 	__builtin_memset(w, 0, sizeof(*w));
-	w->slot = c->active & 1;
+	w->slot = weir_slot(c, (__u64)ctx->skb, ctx->state->hook);
 	w->deciding = ~0;
 	bits = c->slot_hooks[w->slot & 1];
 	image = weir_image(w->slot);

@@ -123,7 +123,10 @@ impl Bench {
             .ok_or_else(|| PlaneError::Kernel(format!("no program {program}")))?;
         let run = test_run(program.as_fd(), &[0; 64], &[], count as u32)
             .map_err(system("a bench run"))?;
-        Ok(run.nanoseconds)
+        match run.value {
+            0 => Ok(run.nanoseconds),
+            value => Err(PlaneError::Kernel(format!("a bench run gave {value}"))),
+        }
     }
 }
 

@@ -33,6 +33,11 @@ pub const TRACK: u32 = 1 << 20;
 /// Headers, marks or priorities are changed on the way out (tcx egress).
 pub const EGRESS: u32 = 1 << 21;
 
+/// A packet may come to more than one of the hooks.
+pub const SEVERAL: u32 = 1 << 22;
+/// Fragments of IPv4 are put together where the namespace forwards them ([`crate::needs::settle`]).
+pub const DEFRAGMENT_V4_FORWARDED: u32 = 1 << 23;
+
 /// Whether packets at a place are put together first.
 pub fn is_defragmented(bits: u32, family: Family) -> bool {
     bits & if family == Family::V4 {
@@ -47,6 +52,15 @@ pub fn bit(family: Family, hook: Hook) -> u32 {
     let shift = if family == Family::V4 { 0 } else { 8 };
     let place = PLACES.iter().find(|p| p.0 == hook);
     place.map_or(0, |p| 1 << (p.1 + shift))
+}
+
+/// [`SEVERAL`], where a packet may come to more than one of the places in a set of bits.
+pub fn several(bits: u32) -> u32 {
+    let has = |hook| bits & (bit(Family::V4, hook) | bit(Family::V6, hook)) != 0;
+    let behind = [Hook::Input, Hook::Forward, Hook::Postrouting].map(has);
+    let received = has(Hook::Prerouting) && behind.contains(&true);
+    let sent = has(Hook::Postrouting) && (has(Hook::Forward) || has(Hook::Output));
+    if received || sent { SEVERAL } else { 0 }
 }
 
 /// The places in a set of bits.
@@ -103,7 +117,13 @@ mod tests {
             bits |= bit;
         }
         assert_eq!(
-            bits & (DEFRAGMENT_V4 | DEFRAGMENT_V6 | HANDOFF | EARLY_STATE | TRACK | EGRESS),
+            bits & (DEFRAGMENT_V4
+                | DEFRAGMENT_V6
+                | HANDOFF
+                | EARLY_STATE
+                | TRACK
+                | EGRESS
+                | SEVERAL),
             0
         );
     }

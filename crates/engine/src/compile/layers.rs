@@ -4,6 +4,7 @@
 //! the rest.
 
 use super::Error;
+use super::density;
 use super::flatten::Flat;
 use super::interfaces::Interfaces;
 use super::service::Services;
@@ -18,8 +19,10 @@ use weir_policy::model::Family;
 use zerocopy::IntoBytes;
 
 /// Up to so many terms, bit vectors alone serve best.
-const SMALL: usize = 192;
+const SMALL: usize = 1100;
 
+/// Up to so many words that packets look at, a split tree in front does not serve.
+const WORDS_ENOUGH: f64 = 8.0;
 /// Terms that only bit vectors can hold.
 const WIDE_MAX: usize = 1024 * CHUNKS_MAX;
 /// Blocks of all address trees of one field in a row of chunks.
@@ -77,7 +80,9 @@ impl Layers<'_> {
             return Ok(made);
         }
         let loads = made.worst_loads;
-        let tree = splits::split(terms, self.services);
+        let split = terms.len() > CHUNK_TERMS_MAX
+            || (terms.len() > SMALL && density::words(&terms, self.services) > WORDS_ENOUGH);
+        let tree = splits::split(terms, self.services, split);
         let mut leaves = Vec::with_capacity(tree.leaves.len());
         for terms in &tree.leaves {
             let mut leaf = Made::default();

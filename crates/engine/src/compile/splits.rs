@@ -31,14 +31,18 @@ pub struct Tree<'t> {
     pub depth: usize,
 }
 
-/// Splits terms.
-pub fn split<'t>(terms: Leaf<'t>, services: &Services) -> Tree<'t> {
+/// Splits terms, or makes one leaf of them.
+pub fn split<'t>(terms: Leaf<'t>, services: &Services, split: bool) -> Tree<'t> {
     let copies = terms.len() * COPIES_MAX;
     let mut tree = Tree {
         nodes: Vec::new(),
         leaves: Vec::new(),
         depth: 0,
     };
+    if !split {
+        tree.leaves.push(terms);
+        return tree;
+    }
     let mut maker = Maker {
         services,
         copies,

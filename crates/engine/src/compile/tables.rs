@@ -9,6 +9,7 @@
 //! and Varghese (SIGCOMM 1999) and TupleMerge (2018) have it.
 
 use super::choose::{Chooser, Cut, REPLICAS_MAX, SAMPLE, width};
+use super::density;
 use super::fold::{self, Folded, Unit};
 use super::hash::QuickMap;
 use super::layers::Layers;
@@ -26,7 +27,13 @@ const PORTS_MAX: usize = 16;
 /// Bytes of the rows of services.
 const ROWS_MAX: usize = 4 << 20;
 /// What a probe of one more table costs, in nanoseconds.
-const PROBE_COST: f64 = 12.0;
+const PROBE_COST: f64 = 30.0;
+/// Terms that are too many for bit vectors as long as a table takes some of them.
+const REST_MANY: usize = 4096;
+/// What one more word of bit vectors costs.
+const WORD_COST: f64 = 1.0;
+/// What one more chunk costs.
+const CHUNK_COST: f64 = 12.0;
 
 /// Terms with the position of their entry.
 pub type Placed<'t> = (&'t Term, u32);
@@ -59,11 +66,18 @@ pub struct Hashed<'t> {
     pub rest: Vec<Placed<'t>>,
 }
 
-/// What bit vectors over so many terms cost, in nanoseconds.
-fn rest_cost(terms: usize) -> f64 {
-    match terms {
+/// What bit vectors over terms cost, in nanoseconds. All these figures are of the machine on which
+/// they were tried, see docs/classifier.md; only what they are to each other matters.
+fn rest_cost<'t>(rest: &[u32], open: &[Item], terms: &[Placed<'t>], layers: &Layers) -> f64 {
+    let mut all: Vec<u32> = rest.to_vec();
+    all.extend(open.iter().map(|item| item.term));
+    all.sort_unstable();
+    all.dedup();
+    let placed: Vec<Placed<'t>> = all.iter().map(|at| terms[*at as usize]).collect();
+    let chunks = placed.len().div_ceil(1024) as f64;
+    match placed.len() {
         0 => 0.0,
-        _ => 15.0 + terms as f64 / 128.0,
+        _ => 15.0 + CHUNK_COST * chunks + WORD_COST * density::words(&placed, layers.services),
     }
 }
 
@@ -194,6 +208,7 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
         }
     }
     let mut tables = Vec::new();
+    let mut cost = rest_cost(&rest, &open, terms, layers);
     while tables.len() < TABLES_MAX && !open.is_empty() {
         let step = open.len().div_ceil(SAMPLE);
         // A stride that is not a multiple of a family's own period.
@@ -203,10 +218,13 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
         let scale = open.len() as f64 / sample.len() as f64;
         let (cut, _) = Chooser::new(&sample, scale, layers.family).choose();
         let filled = fill(&cut, &open, terms, layers.family);
-        let count = |left: usize| rest_cost(rest.len() + left);
-        if count(open.len()) - count(filled.left.len()) <= PROBE_COST {
+        let less = rest_cost(&rest, &filled.left, terms, layers);
+        let taken = open.len() - filled.left.len();
+        let many = rest.len() + open.len() > REST_MANY && taken * 16 > open.len();
+        if !many && cost - less <= PROBE_COST {
             break;
         }
+        cost = less;
         tables.push(filled.write(writer));
         open = filled.left;
     }

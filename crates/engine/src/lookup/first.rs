@@ -2,20 +2,65 @@
 //! nothing is kept from one packet to the next.
 
 use super::class::{chunk_rows, fold_row, u32_at, u64_at};
-use super::{Key, NONE, hashed, leaf};
+use super::{Key, NONE, hashed};
 use crate::image::Image;
-use crate::image::layout::{Chunk, Fold, HashTable, Root};
+use crate::image::layout::{Chunk, DIM_DST_PORT, DIM_SRC_PORT, Fold, HashTable, Leaf, Root, Split};
+use std::marker::PhantomData;
+
+#[cfg(target_arch = "x86_64")]
+use super::vector::Vector;
+
+/// What a lookup reads of a root.
+#[derive(Clone, Debug)]
+pub(super) struct Parts {
+    pub(super) fold: Fold,
+    pub(super) tables: Vec<HashTable>,
+    /// Chunks with the position of the first term of each, leaf after leaf.
+    pub(super) chunks: Vec<(Chunk, u32)>,
+    /// Where each leaf's chunks begin; without a split tree there is one leaf.
+    pub(super) leaves: Vec<u32>,
+    pub(super) nodes: Vec<Split>,
+    pub(super) splits: u32,
+}
+
+impl Parts {
+    /// The chunks that a packet can meet.
+    #[inline(always)]
+    pub(super) fn chunks_of(&self, key: &Key) -> &[(Chunk, u32)] {
+        let mut next = 0u32;
+        for _ in 0..self.splits {
+            let Some(node) = self.nodes.get(next as usize) else {
+                break;
+            };
+            let value = match node.dim as usize {
+                DIM_SRC_PORT => u32::from(key.port[0]),
+                DIM_DST_PORT => u32::from(key.port[1]),
+                _ => u32::from(key.proto),
+            };
+            next = node.next[usize::from(value >= node.bound)];
+        }
+        let leaf = (next & (u32::MAX >> 1)) as usize;
+        let bounds = self.leaves.get(leaf).zip(self.leaves.get(leaf + 1));
+        let range = bounds.map(|(from, until)| *from as usize..*until as usize);
+        range
+            .and_then(|range| self.chunks.get(range))
+            .unwrap_or_default()
+    }
+}
 
 /// Looks for first entries in one root.
 #[derive(Clone, Debug)]
 pub struct Searcher<'i, 'b> {
-    image: &'i Image<'b>,
+    image: PhantomData<&'i Image<'b>>,
     bytes: &'b [u8],
     root: Root,
-    fold: Fold,
-    tables: Vec<HashTable>,
-    /// Chunks of a root without a split tree, with the position of the first term of each.
-    chunks: Vec<(Chunk, u32)>,
+    parts: Parts,
+    /// Classes of interfaces that maps have places for.
+    #[cfg(target_arch = "x86_64")]
+    classes: u32,
+    /// The way with vectors, where the CPU and the root allow it.
+    #[cfg(target_arch = "x86_64")]
+    vector: Option<Vector<'b>>,
 }
 
 impl<'b> Image<'b> {
@@ -28,18 +73,46 @@ impl<'b> Image<'b> {
             Fold::default()
         };
         let table = |at: u32| self.read(root.tables_at + at * size_of::<HashTable>() as u32);
-        let chunk = |at: u32| -> (Chunk, u32) {
-            let chunk: Chunk = self.read(root.chunks_at + at * size_of::<Chunk>() as u32);
-            (chunk, self.read(chunk.positions_at))
-        };
-        let chunks = if root.splits > 0 { 0 } else { root.chunks };
-        Searcher {
-            image: self,
-            bytes: self.bytes(),
-            root,
+        let mut leaves: Vec<Leaf> = (0..root.leaves)
+            .map(|at| self.read(root.leaves_at + at * size_of::<Leaf>() as u32))
+            .collect();
+        if root.splits == 0 {
+            leaves = vec![Leaf {
+                chunks_at: root.chunks_at,
+                chunks: root.chunks,
+            }];
+        }
+        let (mut chunks, mut starts) = (Vec::new(), vec![0]);
+        for leaf in leaves {
+            for number in 0..leaf.chunks {
+                let chunk: Chunk = self.read(leaf.chunks_at + number * size_of::<Chunk>() as u32);
+                chunks.push((chunk, self.read(chunk.positions_at)));
+            }
+            starts.push(chunks.len() as u32);
+        }
+        let node = |at: u32| self.read(root.splits_at + at * size_of::<Split>() as u32);
+        let parts = Parts {
             fold,
             tables: (0..root.tables).map(table).collect(),
-            chunks: (0..chunks).map(chunk).collect(),
+            chunks,
+            leaves: starts,
+            nodes: (0..root.split_nodes).map(node).collect(),
+            splits: root.splits,
+        };
+        #[cfg(target_arch = "x86_64")]
+        let vector = Vector::new(self.bytes()).filter(|_| {
+            parts.tables.iter().all(|table| table.record == 16)
+                && parts.chunks.iter().all(|(chunk, _)| Vector::takes(chunk))
+        });
+        Searcher {
+            bytes: self.bytes(),
+            root,
+            parts,
+            #[cfg(target_arch = "x86_64")]
+            classes: self.header().patterns + 1,
+            #[cfg(target_arch = "x86_64")]
+            vector,
+            image: PhantomData,
         }
     }
 
@@ -55,20 +128,39 @@ impl Searcher<'_, '_> {
         &self.root
     }
 
+    /// Whether [`Self::first`] uses vector instructions here.
+    pub fn has_vectors(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.vector.is_some();
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// The position of the first entry that holds.
     #[inline]
     pub fn first(&self, key: &Key) -> u32 {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(vector) = self.vector
+            && key
+                .class
+                .iter()
+                .all(|class| u32::from(*class) < self.classes)
+        {
+            return vector.first(&self.parts, self.root.entries - 1, key);
+        }
+        self.first_scalar(key)
+    }
+
+    /// The same, one word after the other.
+    pub fn first_scalar(&self, key: &Key) -> u32 {
         let mut best = self.root.entries - 1;
-        if !self.tables.is_empty() {
-            let services = fold_row(self.bytes, &self.fold, key);
-            for table in &self.tables {
+        if !self.parts.tables.is_empty() {
+            let services = fold_row(self.bytes, &self.parts.fold, key);
+            for table in &self.parts.tables {
                 best = best.min(hashed::probe(self.bytes, table, key, services, 0));
             }
         }
-        if self.root.splits > 0 {
-            return self.first_of_leaf(key, best);
-        }
-        for (chunk, least) in &self.chunks {
+        for (chunk, least) in self.parts.chunks_of(key) {
             if *least >= best {
                 break;
             }
@@ -85,23 +177,6 @@ impl Searcher<'_, '_> {
         for (key, out) in keys.iter().zip(out) {
             *out = self.first(key);
         }
-    }
-
-    fn first_of_leaf(&self, key: &Key, best: u32) -> u32 {
-        let (chunks_at, chunks) = leaf(self.image, &self.root, key);
-        for number in 0..chunks {
-            let chunk: Chunk = self
-                .image
-                .read(chunks_at + number * size_of::<Chunk>() as u32);
-            if u32_at(self.bytes, chunk.positions_at) >= best {
-                break;
-            }
-            let found = self.first_of_chunk(&chunk, key);
-            if found != NONE {
-                return best.min(found);
-            }
-        }
-        best
     }
 
     /// The position of the first term of a chunk that holds; [`NONE`] without.

@@ -4,24 +4,23 @@ use super::class::{u32_at, u64_at};
 use super::{Key, NONE, table_hash};
 use crate::image::layout::HashTable;
 
-/// The slot of a packet: offset of the group and number of its records.
+/// The number of a packet's slot.
 #[inline(always)]
-fn slot_of(bytes: &[u8], table: &HashTable, key: &Key) -> u32 {
+pub fn slot_number(table: &HashTable, key: &Key) -> u32 {
     let masks = table.masks.map(u128::from);
     let address = [
         key.address[0] & (masks[0] << 64 | masks[1]),
         key.address[1] & (masks[2] << 64 | masks[3]),
     ];
     let ports = u64::from(key.proto) << 32 | u64::from(key.port[0]) << 16 | u64::from(key.port[1]);
-    let slot = table_hash(address, ports & table.ports) >> table.shift;
-    u32_at(bytes, table.slots_at + slot as u32 * 4)
+    (table_hash(address, ports & table.ports) >> table.shift) as u32
 }
 
 /// The first position from `from` on in one table; [`NONE`] without. `services` is where the row of
 /// services is that hold.
 #[inline(always)]
 pub fn probe(bytes: &[u8], table: &HashTable, key: &Key, services: u32, from: u32) -> u32 {
-    let group = slot_of(bytes, table, key);
+    let group = u32_at(bytes, table.slots_at + slot_number(table, key) * 4);
     let at = (table.groups_at + (group & !15)) as usize;
     let count = (group & 15) as usize;
     let size = table.record as usize;

@@ -95,16 +95,17 @@ pub struct With {
 
 /// All walkers that weir knows: those that can be used here, and the others.
 pub fn all<'a>(asked: &'a Asked<'a>, with: With) -> (Walkers<'a>, Vec<Absent>) {
-    let absent = |name, why: &str| Absent {
-        name,
-        why: why.to_owned(),
-    };
-    let mut missing = vec![absent("vector", "the engine has no vectorised lookup")];
-    let mut walkers: Walkers<'a> = vec![
-        Box::new(scalar::Scalar::new(asked)),
-        Box::new(scalar::Batch::new(asked, with.batch)),
-        Box::new(scalar::Ordered::new(asked)),
-    ];
+    let mut missing = vec![];
+    let mut walkers: Walkers<'a> = vec![Box::new(scalar::Scalar::new(asked))];
+    match scalar::Vector::new(asked) {
+        Some(vector) => walkers.push(Box::new(vector)),
+        None => missing.push(Absent {
+            name: "vector",
+            why: "this CPU has no AVX-512, or the image is of a form without it".to_owned(),
+        }),
+    }
+    walkers.push(Box::new(scalar::Batch::new(asked, with.batch)));
+    walkers.push(Box::new(scalar::Ordered::new(asked)));
     let kernel = match with.threads {
         1 => kernel::Kernel::new(asked),
         _ => Err("runs in one thread only".to_owned()),

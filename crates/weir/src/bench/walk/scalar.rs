@@ -14,10 +14,36 @@ fn timed(out: &mut [u32], look: impl FnOnce(&mut [u32])) -> f64 {
     began.elapsed().as_secs_f64() * 1e9
 }
 
-/// First matches, one packet after the other.
+/// First matches, one packet after the other, one word after the other.
 pub struct Scalar<'a> {
     searcher: Searcher<'a, 'a>,
     keys: &'a [Key],
+}
+
+/// First matches, one packet after the other, with vector instructions.
+pub struct Vector<'a>(Scalar<'a>);
+
+impl<'a> Vector<'a> {
+    /// A walker over these packets, where the CPU and the image allow it.
+    pub fn new(asked: &'a Asked<'a>) -> Option<Self> {
+        let scalar = Scalar::new(asked);
+        scalar.searcher.has_vectors().then_some(Vector(scalar))
+    }
+}
+
+impl Walker for Vector<'_> {
+    fn name(&self) -> &'static str {
+        "vector"
+    }
+
+    fn look(&mut self, first: usize, out: &mut [u32]) -> anyhow::Result<f64> {
+        let keys = &self.0.keys[first..first + out.len()];
+        Ok(timed(out, |out| {
+            for (key, out) in keys.iter().zip(out) {
+                *out = self.0.searcher.first(key);
+            }
+        }))
+    }
 }
 
 impl<'a> Scalar<'a> {
@@ -39,7 +65,7 @@ impl Walker for Scalar<'_> {
         let keys = &self.keys[first..first + out.len()];
         Ok(timed(out, |out| {
             for (key, out) in keys.iter().zip(out) {
-                *out = self.searcher.first(key);
+                *out = self.searcher.first_scalar(key);
             }
         }))
     }

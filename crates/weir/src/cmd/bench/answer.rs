@@ -36,6 +36,8 @@ pub struct Answer {
     batch: u16,
     threads: u16,
     linear_ns: f64,
+    /// FNV-1a over the filters that the linear search gives: names the workload's right answers.
+    answers: String,
     /// Lookups, over all walkers and passes, whose answer is not that of the linear search.
     pub differ: usize,
     /// Packets whose filter by the trace does not hold, or comes before the answer.
@@ -108,6 +110,13 @@ pub struct Parts<'a> {
     pub walkers: Vec<WalkerAnswer>,
 }
 
+fn fingerprint(answers: &[u32]) -> u64 {
+    let bytes = answers.iter().flat_map(|answer| answer.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
 const UPDATES: &str = "the engine has no single-rule updates: a change is a rebuild";
 
 impl Answer {
@@ -143,6 +152,7 @@ impl Answer {
             batch: parts.batch,
             threads: parts.threads,
             linear_ns: parts.linear_ns,
+            answers: format!("{:016x}", fingerprint(parts.expected)),
             differ: parts.walkers.iter().map(|walker| walker.differ).sum(),
             misplaced: parts.misplaced,
             walkers: parts.walkers,

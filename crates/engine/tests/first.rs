@@ -1,0 +1,249 @@
+//! First matches by every way (vectors, one word after the other, the ordered lookup) equal a
+//! linear scan, on random rule sets of sizes that reach every structure.
+
+use fastrand::Rng;
+use weir_engine::compile::{Options, compile};
+use weir_engine::image::Image;
+use weir_engine::image::layout::{Entry, kind_of, root_number};
+use weir_engine::lookup::{Key, Lookup};
+use weir_policy::model::{
+    AddrMatch, Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, Hook, Origin, Policy,
+    RangeSet, Root, Rule, RuleId, SourceId, Table, Test, Verdict,
+};
+
+const ORIGIN: Origin = Origin {
+    source: SourceId(0),
+    line: 1,
+    column: 1,
+};
+
+/// What a set is like: how many rules, prefixes or any ranges, how many distinct port ranges.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    rules: usize,
+    ranges: bool,
+    ports: usize,
+    wide: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Box4 {
+    address: [(u32, u32); 2],
+    port: [(u16, u16); 2],
+    proto: Option<u8>,
+}
+
+impl Box4 {
+    fn random(shape: &Shape, ports: &[(u16, u16)], rng: &mut Rng) -> Self {
+        let address = |rng: &mut Rng| {
+            let value = 0x0a00_0000 | rng.u32(0..1 << 20);
+            let bits = if shape.wide {
+                rng.u32(8..=24)
+            } else {
+                [18, 20, 24, 28, 30, 32, 32, 32][rng.usize(..8)]
+            };
+            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+            if shape.ranges && bits > 0 {
+                (value, value.saturating_add(rng.u32(0..=!mask)))
+            } else {
+                (value & mask, value | !mask)
+            }
+        };
+        let address = [address(rng), address(rng)];
+        let proto = [None, Some(6), Some(6), Some(17)][rng.usize(..4)];
+        let mut port = [(0, u16::MAX); 2];
+        if proto.is_some() {
+            for one in &mut port {
+                if rng.bool() {
+                    *one = ports[rng.usize(..ports.len())];
+                }
+            }
+        }
+        Box4 {
+            address,
+            port,
+            proto,
+        }
+    }
+
+    fn rule(&self, at: usize) -> Rule {
+        let mut tests = Vec::new();
+        let mut put = |cond| {
+            tests.push(Test {
+                negate: false,
+                cond,
+            })
+        };
+        let range = |at: usize| {
+            let (first, last) = self.address[at];
+            AddrMatch::Ranges(RangeSet::range(first.into(), last.into()))
+        };
+        put(Cond::Src(range(0)));
+        put(Cond::Dst(range(1)));
+        if let Some(proto) = self.proto {
+            put(Cond::Proto(RangeSet::one(proto)));
+        }
+        if self.port[0] != (0, u16::MAX) {
+            put(Cond::SrcPort(RangeSet::range(
+                self.port[0].0,
+                self.port[0].1,
+            )));
+        }
+        if self.port[1] != (0, u16::MAX) {
+            put(Cond::DstPort(RangeSet::range(
+                self.port[1].0,
+                self.port[1].1,
+            )));
+        }
+        Rule {
+            id: RuleId(at as u32),
+            origin: ORIGIN,
+            index: at as u32 + 1,
+            tests,
+            ops: vec![],
+            flow: Flow::Verdict(Verdict::Drop),
+            preset: Counters::default(),
+        }
+    }
+
+    fn holds(&self, key: &Key) -> bool {
+        let address = |at: usize| {
+            let (first, last) = self.address[at];
+            (first..=last).contains(&(key.address[at] as u32))
+        };
+        let port = |at: usize| {
+            let (first, last) = self.port[at];
+            (first..=last).contains(&key.port[at])
+        };
+        let proto = self.proto.is_none_or(|proto| proto == key.proto);
+        address(0) && address(1) && port(0) && port(1) && proto
+    }
+}
+
+/// A packet with fields of one rule, or of several, at corners, inside or beside.
+fn key(boxes: &[Box4], rng: &mut Rng) -> Key {
+    let one = boxes[rng.usize(..boxes.len())];
+    let other = if rng.u8(..3) == 0 {
+        boxes[rng.usize(..boxes.len())]
+    } else {
+        one
+    };
+    let mut pick = |(first, last): (u32, u32)| match rng.u8(..8) {
+        0 | 1 => first,
+        2 | 3 => last,
+        4 => first.wrapping_sub(1),
+        5 => last.wrapping_add(1),
+        _ => rng.u32(first..=last),
+    };
+    let address = [pick(one.address[0]).into(), pick(other.address[1]).into()];
+    let mut port = |(first, last): (u16, u16)| pick((first.into(), last.into())) as u16;
+    let port = [port(other.port[0]), port(one.port[1])];
+    let proto = one.proto.unwrap_or([6, 17][rng.usize(..2)]);
+    Key {
+        address,
+        port,
+        proto,
+        kind: kind_of(if proto == 6 { 3 } else { 4 }, 1, 1),
+        flags: 16,
+        class: [0, 0],
+    }
+}
+
+fn policy(boxes: &[Box4]) -> Policy {
+    Policy {
+        sources: vec!["test".into()],
+        chains: vec![Chain {
+            name: "INPUT".into(),
+            family: Family::V4,
+            table: Table::Filter,
+            rules: boxes.iter().enumerate().map(|(at, b)| b.rule(at)).collect(),
+            policy: Some(ChainPolicy {
+                id: RuleId(boxes.len() as u32),
+                origin: ORIGIN,
+                verdict: Verdict::Accept,
+                preset: Counters::default(),
+            }),
+        }],
+        roots: vec![Root {
+            family: Family::V4,
+            hook: Hook::Input,
+            table: Table::Filter,
+            chain: ChainId(0),
+        }],
+        rule_count: boxes.len() as u32 + 1,
+        ..Policy::default()
+    }
+}
+
+/// Compares all ways on one set; how many tables and chunks it had.
+fn compare(shape: &Shape, seed: u64) -> (usize, usize) {
+    let mut rng = Rng::with_seed(seed);
+    let ports: Vec<(u16, u16)> = (0..shape.ports)
+        .map(|_| {
+            let first = rng.u16(..);
+            (
+                first,
+                first.saturating_add([0, 0, 10, 20_000][rng.usize(..4)]),
+            )
+        })
+        .collect();
+    let boxes: Vec<Box4> = (0..shape.rules)
+        .map(|_| Box4::random(shape, &ports, &mut rng))
+        .collect();
+    let compiled = compile(&policy(&boxes), &Options::default()).expect("compiles");
+    let again = compile(&policy(&boxes), &Options::default()).expect("compiles");
+    assert_eq!(
+        compiled.image, again.image,
+        "the same rules, the same bytes"
+    );
+    let image = Image::from_bytes(&compiled.image).expect("valid");
+    let number = root_number(Family::V4, Hook::Input, Table::Filter).expect("a root");
+    let root_at = image.header().roots[number];
+    let searcher = image.searcher(root_at);
+    let keys: Vec<Key> = (0..1500).map(|_| key(&boxes, &mut rng)).collect();
+    let mut many = vec![0; keys.len()];
+    for (keys, out) in keys.chunks(37).zip(many.chunks_mut(37)) {
+        searcher.first_of_each(keys, out);
+    }
+    for (key, batched) in keys.iter().zip(&many) {
+        let expected = boxes
+            .iter()
+            .position(|b| b.holds(key))
+            .unwrap_or(boxes.len());
+        let first = searcher.first(key);
+        let entry: Entry = image.read(searcher.root().entries_at + first * 32);
+        assert_eq!(entry.rule as usize, expected, "{shape:?} {key:?}");
+        assert_eq!(searcher.first_scalar(key), first, "{shape:?} {key:?}");
+        assert_eq!(Lookup::new(&image, root_at, *key).next(0), first);
+        assert_eq!(*batched, first, "{shape:?} {key:?}");
+    }
+    let report = &compiled.report.roots[0];
+    (report.tables, report.chunks)
+}
+
+#[test]
+fn every_way_gives_the_first_rule_that_holds() {
+    let (mut tables, mut chunks) = (0, 0);
+    let mut seed = 0;
+    for rules in [1, 3, 64, 65, 700, 1500, 9000] {
+        for (ranges, ports, wide) in [
+            (false, 8, false),
+            (false, 3000, false),
+            (true, 40, false),
+            (true, 3000, true),
+            (false, 20, true),
+        ] {
+            seed += 1;
+            let shape = Shape {
+                rules,
+                ranges,
+                ports,
+                wide,
+            };
+            let made = compare(&shape, seed);
+            tables = tables.max(made.0);
+            chunks = chunks.max(made.1);
+        }
+    }
+    assert!(tables > 0 && chunks > 0, "{tables} tables, {chunks} chunks");
+}
