@@ -175,6 +175,10 @@ ipfw zero 4444 2>/dev/null
 fn scripts_are_recorded() {
     let folder = Folder::new();
     folder.file("fw.sh", SCRIPT);
+    let unrecorded = folder
+        .weir(&["check", "--dialect", "ipfw", "fw.sh"])
+        .expect(2);
+    assert!(unrecorded.err.contains("weir ipfw-record"));
     let local = ["--local", "em0=192.0.2.1/24"];
     let args = ["ipfw-record", "--json"];
     let run = folder.weir(&[&args[..], &local, &["./fw.sh", "start"]].concat());
