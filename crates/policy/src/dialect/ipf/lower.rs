@@ -1,11 +1,11 @@
 //! Rules to the rule model: IPFilter's lists as chains that propose verdicts.
 //!
-//! In: a loaded rule set and its tables. Out: a [`Policy`], or located errors. `in` rules are judged
-//! at PREROUTING, `out` rules at FORWARD and OUTPUT, so that a forwarded packet meets both lists, as
-//! on the original, with the interface that receives or sends it. A rule without `quick` proposes
-//! its verdict, a `quick` one decides; a head proposes and leads into its group. What a deciding
-//! rule logs is logged behind the list, if its proposal still stands there. Accounting lists are
-//! chains of their own, in front of `in` and, for what passed, behind `out`.
+//! In: a loaded rule set and its tables. Out: a [`Policy`], or located errors. `in` rules are
+//! judged at PREROUTING, `out` rules at FORWARD and OUTPUT, so that a forwarded packet meets both
+//! lists, as on the original, with the interface that receives or sends it. A rule without `quick`
+//! proposes its verdict, a `quick` one decides; a head proposes and leads into its group. What a
+//! deciding rule logs is logged behind the list, if its proposal still stands there. Accounting
+//! lists are chains of their own, in front of `in` and, for what passed, behind `out`.
 //!
 //! Not here yet, refused by name: whatever remembers packets (`keep`, `pps`), whatever sends them
 //! elsewhere, and conditions that [`crate::model::Packet`] has no field for. `eval::ipf` is the
