@@ -41,6 +41,15 @@ pub enum Command {
     Replay(cmd::replay::Args),
     /// Run packets through IPFilter rules, as IPFilter's ipftest does; needs no privilege.
     Ipftest(cmd::ipftest::Args),
+    /// Read IPFilter rules and print them as loaded, as IPFilter's ipf -nv does.
+    Ipf(cmd::ipf::Args),
+    /// Print the lists of IPFilter rule files, as IPFilter's ipfstat does.
+    #[command(disable_help_flag = true)]
+    Ipfstat(cmd::ipfstat::Args),
+    /// Read and print IPFilter's translation rules; they are never applied.
+    Ipnat(cmd::ipnat::Args),
+    /// Read and print IPFilter's address tables.
+    Ippool(cmd::ipnat::Args),
     /// Enforce rule files in the kernel, all at once or not at all.
     Apply(cmd::apply::Args),
     /// Keep a policy that was applied with --confirm.
@@ -82,7 +91,8 @@ impl Command {
             Command::Flows(args) => args.json,
             Command::Log(args) => args.json,
             Command::Unload(args) => args.json,
-            Command::Ipftest(_) => false,
+            Command::Ipftest(_) | Command::Ipf(_) | Command::Ipfstat(_) => false,
+            Command::Ipnat(_) | Command::Ippool(_) => false,
             Command::Bench(args) => args.json(),
             Command::Agent(_) | Command::Completions(_) | Command::Man(_) => false,
         }

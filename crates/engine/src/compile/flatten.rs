@@ -425,7 +425,12 @@ impl Flattener<'_, '_> {
     ) -> Result<(), Error> {
         let mut insides = Vec::new();
         for test in tests {
-            if test.cond.remembers() || matches!(test.cond, Cond::Any(_) | Cond::Set { .. }) {
+            if test.cond.remembers()
+                || matches!(
+                    test.cond,
+                    Cond::Any(_) | Cond::Set { .. } | Cond::ProposedBy(_)
+                )
+            {
                 let what = "this condition among alternatives";
                 return Err(Error::Unsupported {
                     what,

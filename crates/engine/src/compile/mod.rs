@@ -159,7 +159,7 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
         let made = maker.root(root, false)?;
         header.roots[number] = made.at;
         header.established[number] = made.established;
-        header.shorts[number] = if made.reads_transport {
+        header.shorts[number] = if made.reads_transport && !policy.short_goes_on {
             maker.root(root, true)?.at
         } else {
             made.at

@@ -59,6 +59,7 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
     match &test.cond {
         Cond::Mark { value, mask } => (out.kind, out.a, out.b) = (layout::TEST_MARK, *value, *mask),
         Cond::State(mask) => (out.kind, out.a) = (layout::TEST_STATE, u32::from(mask.0)),
+        Cond::ProposedBy(by) => (out.kind, out.a) = (layout::TEST_PROPOSED, by.0),
         Cond::Ipsec { out: leaving } => {
             (out.kind, out.a) = (layout::TEST_HANDLING, ipsec_bit(*leaving));
         }

@@ -82,6 +82,16 @@ impl Context<'_> {
                     ..Service::ANY
                 })
             }
+            Cond::Fragments(bits) => {
+                // 1 whole, 2 first, 3 later in the kind.
+                let has =
+                    |v: u8| (1..4).contains(&(v >> 3 & 3)) && bits >> ((v >> 3 & 3) - 1) & 1 != 0;
+                let kind = Bits::of(|v| has(v) != negate);
+                self.service(Service {
+                    kind,
+                    ..Service::ANY
+                })
+            }
             // With the states of the kernel's NAT it is run, see `residual`.
             Cond::State(mask) if mask.0 & handling::TRANSLATED == 0 => {
                 let kind = Bits::of(|v| (u32::from(mask.0) >> (v >> 5) & 1 != 0) != negate);

@@ -353,6 +353,10 @@ impl Reader<'_> {
         if error {
             icmp.about = self.quoted4();
         }
+        // "Fragmentation needed" with a next-hop MTU that no link has (RFC 1191, RFC 791).
+        if kind == 3 && code == 4 && half(self.bytes, self.at + 6).unwrap_or(0) < 68 {
+            self.mark(attribute::BAD);
+        }
         self.packet.icmp = Some(icmp);
         self.short_below(size);
         self.checksum(ICMP, 2);

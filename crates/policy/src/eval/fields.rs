@@ -57,6 +57,14 @@ pub fn pure_condition(
         Cond::OutIface(pattern) => pattern.matches(&packet.out_iface).into(),
         Cond::Proto(values) => values.contains(packet.proto).into(),
         Cond::LaterFragment => matches!(packet.fragment, Fragment::Later(_)).into(),
+        Cond::Fragments(bits) => {
+            let bit = match packet.fragment {
+                Fragment::Whole => 1,
+                Fragment::First => 2,
+                Fragment::Later(_) => 4,
+            };
+            (bits & bit != 0).into()
+        }
         Cond::State(StateMask(mask)) => {
             let state = passage.state.unwrap_or(CtState::Invalid);
             let bits = state as u8 | packet.handling & handling::TRANSLATED;
@@ -100,6 +108,7 @@ pub fn pure_condition(
         | Cond::Connmark { .. }
         | Cond::Set { .. }
         | Cond::History(_)
+        | Cond::ProposedBy(_)
         | Cond::Any(_) => return None,
         _ => transport_condition(cond, packet),
     })

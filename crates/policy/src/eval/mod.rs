@@ -229,7 +229,7 @@ impl<'p> Evaluator<'p> {
         let chain = self.policy.chain(id);
         let mut at = 0;
         while let Some(rule) = chain.rules.get(at) {
-            let step = self.rule(rule, packet, passage, now_ms);
+            let step = self.rule(rule, packet, passage, now_ms, standing);
             if self.trace {
                 out.tried.push(Tried {
                     table,
@@ -319,9 +319,20 @@ impl<'p> Evaluator<'p> {
     }
 
     /// Runs the tests of a rule left to right.
-    fn rule(&mut self, rule: &Rule, packet: &Packet, passage: &Passage, now_ms: u64) -> Step {
+    fn rule(
+        &mut self,
+        rule: &Rule,
+        packet: &Packet,
+        passage: &Passage,
+        now_ms: u64,
+        standing: &Proposal,
+    ) -> Step {
         for (at, test) in rule.tests.iter().enumerate() {
-            match self.test(test, packet, passage, now_ms) {
+            let truth = match &test.cond {
+                Cond::ProposedBy(rule) => standing.is_some_and(|(_, by)| by == *rule).into(),
+                _ => self.test(test, packet, passage, now_ms),
+            };
+            match truth {
                 Truth::HotDrop => return Step::HotDrop(at),
                 Truth::Absent => return Step::Failed(at),
                 truth if (truth == Truth::Yes) == test.negate => return Step::Failed(at),
@@ -332,8 +343,14 @@ impl<'p> Evaluator<'p> {
     }
 
     fn test(&mut self, test: &Test, packet: &Packet, passage: &Passage, now_ms: u64) -> Truth {
+        if let (Cond::Any(tests), true) = (&test.cond, self.policy.short_goes_on) {
+            return self.any(tests, packet, passage, now_ms);
+        }
         if let Some(truth) = pure_condition(&test.cond, packet, passage, &self.locals) {
-            return truth;
+            return match truth {
+                Truth::HotDrop if self.policy.short_goes_on => Truth::Absent,
+                truth => truth,
+            };
         }
         let seen = passage.seen.as_ref();
         match &test.cond {

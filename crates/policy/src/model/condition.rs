@@ -132,6 +132,10 @@ pub enum Cond {
     Proto(RangeSet<u8>),
     /// Second or later fragment (IPv4 `-f`).
     LaterFragment,
+    /// Its place in a fragmented datagram is one of these: bits 1 whole, 2 first, 4 later.
+    Fragments(u8),
+    /// The verdict that stands was proposed by this rule.
+    ProposedBy(super::RuleId),
     /// Source port of TCP, UDP, UDP-Lite, SCTP or DCCP.
     SrcPort(RangeSet<u16>),
     /// Destination port.

@@ -155,6 +155,9 @@ pub struct Policy {
     pub histories: Vec<HistoryObject>,
     /// How many [`RuleId`]s exist: ids are `0..rule_count`.
     pub rule_count: u32,
+    /// A condition on a transport header that is cut short just doesn't hold. Otherwise, as
+    /// ip_tables has it, the packet is dropped there.
+    pub short_goes_on: bool,
 }
 
 impl Policy {

@@ -196,6 +196,12 @@ impl Sources {
         self.list.get(usize::from(id.0))
     }
 
+    /// The names of all texts, by number.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.list.iter().map(|source| source.name.clone()).collect()
+    }
+
     /// Line and column at which `span` starts.
     #[must_use]
     pub fn position(&self, span: Span) -> Option<Position> {

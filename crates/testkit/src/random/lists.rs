@@ -10,6 +10,7 @@ use weir_policy::model::{ChainId, Cond, Flow, Rule, Test, Verdict};
 /// Changes some rules of a chain; `callable` are the chains that a head may lead to.
 pub(super) fn change(rng: &mut Rng, rules: &mut [Rule], callable: &[ChainId]) {
     let count = rules.len() as u32;
+    let mut proposers = Vec::new();
     for (at, rule) in rules.iter_mut().enumerate() {
         let verdict = *pick(rng, &[Verdict::Accept, Verdict::Drop]);
         match rng.u8(..10) {
@@ -27,12 +28,21 @@ pub(super) fn change(rng: &mut Rng, rules: &mut [Rule], callable: &[ChainId]) {
         if chance(rng, 20) {
             alternatives(rng, &mut rule.tests);
         }
+        if let (Flow::Propose(_), true) = (rule.flow, chance(rng, 30)) {
+            proposers.push(rule.id);
+        } else if let (Some(by), true) = (proposers.pop(), chance(rng, 40)) {
+            rule.tests.push(Test {
+                negate: chance(rng, 20),
+                cond: Cond::ProposedBy(by),
+            });
+        }
     }
 }
 
 /// Puts some tests in a place where one of them is enough, sometimes the opposite.
 fn alternatives(rng: &mut Rng, tests: &mut Vec<Test>) {
-    let usable = |test: &Test| !test.cond.remembers() && !matches!(test.cond, Cond::Set { .. });
+    let alone = |test: &Test| matches!(test.cond, Cond::Set { .. } | Cond::ProposedBy(_));
+    let usable = |test: &Test| !test.cond.remembers() && !alone(test);
     let chosen: Vec<Test> = tests.iter().filter(|test| usable(test)).cloned().collect();
     if chosen.is_empty() {
         return;

@@ -79,7 +79,10 @@ pub fn policy(seed: u64, shape: Shape) -> Policy {
     let mut maker = Maker {
         rng,
         shape,
-        policy: Policy::default(),
+        policy: Policy {
+            short_goes_on: shape.lists && seed.is_multiple_of(2),
+            ..Policy::default()
+        },
         line: 0,
     };
     maker.policy.sources.push(format!("seed-{seed}"));
@@ -420,6 +423,10 @@ impl Maker {
         }
         if family == Family::V4 && chance(rng, 3) {
             push(rng, Cond::LaterFragment, 30);
+        }
+        if self.shape.lists && chance(rng, 4) {
+            let bits = rng.u8(1..8);
+            push(rng, Cond::Fragments(bits), 30);
         }
         if !self.shape.plain && chance(rng, 12) {
             let cond = rare(rng, &self.policy.sets, self.shape.state);

@@ -41,6 +41,9 @@ pub struct Args {
 /// Explains.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let (subject, files) = subject(&args.words)?;
+    if crate::ipf::is_meant(&files, &args.reading) {
+        return ipf(args, &subject, &files, out);
+    }
     if crate::ipfw::is_meant(&files, &args.reading)? {
         return ipfw(args, &subject, &files, out);
     }
@@ -67,6 +70,28 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         true => Ok(Exit::Negative),
         false => Ok(Exit::Done),
     }
+}
+
+fn ipf(
+    args: &Args,
+    subject: &Subject,
+    files: &[PathBuf],
+    out: &mut Output,
+) -> anyhow::Result<Exit> {
+    use crate::ipf::judge;
+    let wanted = judge::Wanted {
+        files,
+        reading: &args.reading,
+        subject: match subject {
+            Subject::Packet(spec) => judge::Subject::Packet(spec),
+            Subject::Capture(path) => judge::Subject::Capture(path),
+        },
+        given: args.capturing.given()?,
+        explain: true,
+        quiet: false,
+        exit_verdict: args.exit_verdict,
+    };
+    judge::run(&wanted, out)
 }
 
 fn ipfw(

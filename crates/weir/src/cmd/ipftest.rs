@@ -174,6 +174,7 @@ fn prepare(args: &Args) -> anyhow::Result<(Reading, Rules, Settings)> {
         },
         lenient: args.lenient,
         no_names: args.no_names,
+        told: true,
     };
     let rules = Rules::read(&args.rules, &args.pools, &reading)?;
     rules.tell(Severity::Warning);

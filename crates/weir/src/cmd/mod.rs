@@ -10,7 +10,10 @@ pub mod confirm;
 pub mod counters;
 pub mod explain;
 pub mod flows;
+pub mod ipf;
+pub mod ipfstat;
 pub mod ipftest;
+pub mod ipnat;
 pub mod log;
 pub mod man;
 pub mod replay;
@@ -31,6 +34,10 @@ pub fn run(command: Command, out: &mut Output) -> anyhow::Result<Exit> {
         Command::Show(args) => show::run(&args, out),
         Command::Explain(args) => explain::run(&args, out),
         Command::Ipftest(args) => ipftest::run(&args, out),
+        Command::Ipf(args) => ipf::run(&args, out),
+        Command::Ipfstat(args) => ipfstat::run(&args, out),
+        Command::Ipnat(args) => ipnat::run_nat(&args, out),
+        Command::Ippool(args) => ipnat::run_pool(&args, out),
         Command::Replay(args) => replay::run(&args, out),
         Command::Apply(args) => apply::run(&args, out),
         Command::Confirm(args) => confirm::run(&args, out),

@@ -75,6 +75,19 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         None => return Err(failure(Exit::Usage, "which capture?")),
     };
     let given = args.capturing.given()?;
+    if crate::ipf::is_meant(files, &args.reading) {
+        drop(progress);
+        let wanted = crate::ipf::judge::Wanted {
+            files,
+            reading: &args.reading,
+            subject: crate::ipf::judge::Subject::Capture(path),
+            given,
+            explain: false,
+            quiet: args.quiet,
+            exit_verdict: false,
+        };
+        return crate::ipf::judge::run(&wanted, out);
+    }
     if crate::ipfw::is_meant(files, &args.reading)? {
         drop(progress);
         let wanted = crate::ipfw::replay::Wanted {

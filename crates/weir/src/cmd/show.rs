@@ -52,6 +52,9 @@ struct File {
 
 /// Shows.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    if crate::ipf::is_meant(&args.files, &args.reading) {
+        return crate::ipf::check::show(&args.files, &args.reading, out);
+    }
     if crate::ipfw::is_meant(&args.files, &args.reading)? {
         return crate::ipfw::show::run(&args.files, &args.reading, &args.facts, out);
     }

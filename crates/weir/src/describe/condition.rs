@@ -54,6 +54,13 @@ fn condition(policy: &Policy, family: Family, cond: &Cond) -> String {
             Some(kind) => format!("routing header of type {kind}"),
             None => "routing header".to_owned(),
         },
+        Cond::Fragments(bits) => match bits {
+            1 => "no fragment".to_owned(),
+            2 => "first fragment".to_owned(),
+            4 => "second or later fragment".to_owned(),
+            _ => "fragment".to_owned(),
+        },
+        Cond::ProposedBy(_) => "the verdict so far is of its rule".to_owned(),
         Cond::Any(tests) => {
             let all: Vec<String> = tests.iter().map(|t| test(policy, family, t)).collect();
             all.join(" or ")

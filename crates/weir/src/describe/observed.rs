@@ -70,6 +70,8 @@ pub fn observed(cond: &Cond, packet: &Packet, moment: Moment, locals: &Locals) -
         | Cond::Set { .. }
         | Cond::Ct(_)
         | Cond::Any(_)
+        | Cond::Fragments(_)
+        | Cond::ProposedBy(_)
         | Cond::History(_) => return None,
         _ => return transport(cond, packet),
     })

@@ -21,11 +21,15 @@ pub struct FileArgs {
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ReadingArgs {
     /// Language of the files; guessed from their content when absent.
-    #[arg(long, value_name = "DIALECT", value_parser = ["iptables", "ipset", "ipfw"])]
+    #[arg(long, value_name = "DIALECT",
+          value_parser = ["iptables", "ipset", "ipf", "hpux", "ipfw"])]
     pub dialect: Option<String>,
     /// Go on without the rules that can't be honoured, as long as that opens nothing.
     #[arg(long)]
     pub allow_unsupported: bool,
+    /// Only warn of host names that nobody knows; such rules match nothing (ipf, hpux).
+    #[arg(long)]
+    pub lenient: bool,
 }
 
 /// Reads the files.

@@ -8,7 +8,8 @@ use crate::input::read_files;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use weir_policy::dialect::ipf::load::RuleSet;
-use weir_policy::dialect::ipf::{self, File, Item, Language, Names, ParseOptions, ast, pool};
+use weir_policy::dialect::ipf::{self, File, Item, Kind, Language, Names, ParseOptions};
+use weir_policy::dialect::ipf::{ast, nat, pool};
 use weir_policy::eval::ipf::Tables;
 use weir_policy::model::Family;
 use weir_policy::syntax::diag::{Colour, render};
@@ -25,6 +26,8 @@ pub struct Reading {
     pub lenient: bool,
     /// Names are not asked for.
     pub no_names: bool,
+    /// The dialect was said, so it is not told by the content.
+    pub told: bool,
 }
 
 /// Rules and tables of some files.
@@ -38,6 +41,10 @@ pub struct Rules {
     pub set: RuleSet,
     /// Pools, hashes, maps.
     pub tables: Tables,
+    /// The pool files as read.
+    pub pools: Vec<pool::File>,
+    /// The translation rules as read.
+    pub translations: Vec<nat::File>,
     /// All messages.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -73,17 +80,80 @@ impl Rules {
         let mut out = Rules::default();
         out.file.language = reading.language;
         for text in read_files(pools)? {
-            let id = out.sources.add(text.name.as_str(), text.text.as_str());
-            let (file, found) = pool::parse(&text.text, id);
-            out.diagnostics.extend(found);
-            let beside = Path::new(&text.name).parent().map(Path::to_path_buf);
-            out.add_tables(&file, beside.as_deref());
+            out.add_pools(&text.name, &text.text);
         }
         for text in read_files(rules)? {
             out.add_rules(&text.name, &text.text, reading);
         }
         out.load();
         Ok(out)
+    }
+
+    /// Reads files of rules, pools and translation rules, each told by its content.
+    pub fn of_files(files: &[PathBuf], reading: &Reading) -> anyhow::Result<Self> {
+        let mut out = Rules::default();
+        let mut reading = reading.clone();
+        let texts = read_files(files)?;
+        let hpux = texts
+            .iter()
+            .any(|text| ipf::detect(&text.text) == Some(Kind::Rules(Language::Hpux)));
+        if hpux && !reading.told {
+            reading.language = Language::Hpux;
+        }
+        out.file.language = reading.language;
+        let kinds: Vec<Option<Kind>> = texts.iter().map(|t| ipf::detect(&t.text)).collect();
+        for (text, kind) in texts.iter().zip(&kinds) {
+            if *kind == Some(Kind::Pools) {
+                out.add_pools(&text.name, &text.text);
+            }
+        }
+        for (text, kind) in texts.iter().zip(&kinds) {
+            match kind {
+                Some(Kind::Pools) => {}
+                Some(Kind::Nat) => out.add_translations(&text.name, &text.text),
+                _ => {
+                    // HP-UX keeps the families in two files.
+                    let six = text.name.contains("ipf6");
+                    let own = Reading {
+                        family: match (reading.language, six) {
+                            (Language::Hpux, true) => Some(Family::V6),
+                            (Language::Hpux, false) => Some(Family::V4),
+                            (Language::Ipf, _) => reading.family,
+                        },
+                        ..reading.clone()
+                    };
+                    out.add_rules(&text.name, &text.text, &own);
+                }
+            }
+        }
+        out.load();
+        Ok(out)
+    }
+
+    fn add_pools(&mut self, name: &str, text: &str) {
+        let id = self.sources.add(name, text);
+        let (file, found) = pool::parse(text, id);
+        self.diagnostics.extend(found);
+        let beside = Path::new(name).parent().map(Path::to_path_buf);
+        self.add_tables(&file, beside.as_deref());
+        self.pools.push(file);
+    }
+
+    fn add_translations(&mut self, name: &str, text: &str) {
+        let id = self.sources.add(name, text);
+        let (file, found) = nat::parse(text, id);
+        self.diagnostics.extend(found);
+        self.translations.push(file);
+    }
+
+    /// Says of each translation rule that it can't be applied.
+    pub fn refuse_translations(&mut self) {
+        for rule in self.translations.iter().flat_map(|file| &file.rules) {
+            let message = "weir translates no addresses";
+            let found = Diagnostic::unsupported(rule.at.0, message)
+                .help("keep the kernel's nat table for this: iptables -t nat or nft");
+            self.diagnostics.push(found);
+        }
     }
 
     /// Takes in the text of a rule file.

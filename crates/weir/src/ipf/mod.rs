@@ -4,9 +4,32 @@
 //! In: files as typed. Out: rule sets, packets, text. Nothing here judges: that is
 //! `weir_policy::eval::ipf`.
 
+pub mod check;
 pub mod files;
 pub mod hex;
+pub mod judge;
 pub mod packets;
 pub mod show;
 pub mod text;
 pub mod tunables;
+
+use crate::input::ReadingArgs;
+use std::path::{Path, PathBuf};
+use weir_policy::dialect::ipf;
+
+/// Whether files are in this family of languages: said by `--dialect`, else told by the first one.
+pub fn is_meant(files: &[PathBuf], reading: &ReadingArgs) -> bool {
+    match reading.dialect.as_deref() {
+        Some(name) => ["ipf", "hpux"].contains(&name),
+        // Standard input can be read only once, and is: its language has to be said.
+        None => files.first().is_some_and(|file| {
+            file != Path::new("-")
+                && std::fs::read_to_string(file).is_ok_and(|text| ipf::detect(&text).is_some())
+        }),
+    }
+}
+
+/// Whether an interface exists on this machine.
+pub fn interface_exists(name: &str) -> bool {
+    !name.is_empty() && !name.contains('/') && Path::new("/sys/class/net").join(name).exists()
+}

@@ -4,9 +4,10 @@
 //! collection, with `@n` rules at their positions. Nothing is judged here. Groups are shared by
 //! name; the first rule that goes into one says for which direction it is.
 
-use super::ast::{Action, Direction, File, Name, Rule};
+use super::ast::{Action, Direction, File, Matching, Name, Rule};
 use crate::syntax::Diagnostic;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A list of rules, as indices of [`RuleSet::rules`].
 pub type List = Vec<usize>;
@@ -37,9 +38,9 @@ impl RuleSet {
     /// The lists of a file, and what will never be run.
     #[must_use]
     pub fn of(file: &File) -> (Self, Vec<Diagnostic>) {
-        let rules: Vec<Rule> = file.rules().cloned().collect();
-        let mut set = Self::default();
         let mut found = Vec::new();
+        let rules = once(file, &mut found);
+        let mut set = Self::default();
         let mut directions: BTreeMap<(Unit, Name), Direction> = BTreeMap::new();
         let heads: BTreeSet<(Unit, Name)> = rules
             .iter()
@@ -118,4 +119,50 @@ fn insert(list: &mut List, rules: &[Rule], index: usize) {
         }
     };
     list.insert(at, index);
+}
+
+/// The rules, each once: what an earlier rule of the same list says already is left out, as both
+/// versions of the original leave it out.
+fn once(file: &File, found: &mut Vec<Diagnostic>) -> Vec<Rule> {
+    let mut seen: HashMap<u64, Vec<usize>> = HashMap::new();
+    let mut kept: Vec<Rule> = Vec::with_capacity(file.items.len());
+    for rule in file.rules() {
+        let earlier = seen.entry(print_of(rule)).or_default();
+        match earlier.iter().find(|at| kept[**at].repeats(rule)) {
+            Some(first) => {
+                let message = "this rule is there already; it is loaded once";
+                let warning = Diagnostic::warning("duplicate", rule.at.0, message)
+                    .related(kept[*first].at.0, "the first one")
+                    .help("take one of them out");
+                found.push(warning);
+            }
+            None => {
+                earlier.push(kept.len());
+                kept.push(rule.clone());
+            }
+        }
+    }
+    kept
+}
+
+/// Equal for rules that repeat each other, and seldom for others.
+fn print_of(rule: &Rule) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (
+        rule.direction,
+        rule.quick,
+        &rule.group,
+        &rule.head,
+        &rule.on,
+    )
+        .hash(&mut hasher);
+    match &rule.matching {
+        Matching::Fields(fields) => {
+            format!("{:?}{:?}", fields.source, fields.destination).hash(&mut hasher);
+            (fields.tos, fields.ttl, fields.icmp, fields.flags).hash(&mut hasher);
+        }
+        Matching::Bpf(_, text) => text.hash(&mut hasher),
+        Matching::All | Matching::Expression(_) => {}
+    }
+    hasher.finish()
 }

@@ -7,7 +7,7 @@
 use super::ast::{Name, PoolEntry, TableKind};
 use super::lex::lex;
 use super::parse::{ParseOptions, parser};
-use super::print::pool_entry;
+use super::print::{pool_entry, quoted, word};
 use crate::model::SourceId;
 use crate::syntax::{Diagnostic, Place};
 
@@ -202,12 +202,12 @@ pub fn print(file: &File) -> String {
             out += &match entry {
                 Entry::Address(entry, None) => format!(" {};", pool_entry(entry)),
                 Entry::Address(entry, Some(name)) => match table.shape {
-                    Shape::Destinations(_) => format!(" {name}:{};", pool_entry(entry)),
-                    _ => format!(" {}, group = {name};", pool_entry(entry)),
+                    Shape::Destinations(_) => format!(" {}:{};", word(name), pool_entry(entry)),
+                    _ => format!(" {}, group = {};", pool_entry(entry), word(name)),
                 },
-                Entry::File(path) => format!(" \"file://{path}\";"),
-                Entry::Http(address) => format!(" \"{address}\";"),
-                Entry::Whois(path) => format!(" whois file \"{path}\";"),
+                Entry::File(path) => format!(" {};", quoted(&format!("file://{path}"))),
+                Entry::Http(address) => format!(" {};", quoted(address)),
+                Entry::Whois(path) => format!(" whois file {};", quoted(path)),
             };
         }
         out += " };\n";
@@ -217,9 +217,11 @@ pub fn print(file: &File) -> String {
 
 fn head(table: &Table) -> String {
     let role = table.role.word();
-    let name = |word: &str| match &table.name {
-        Some(name) if name.bytes().all(|b| b.is_ascii_digit()) => format!(" number = {name}"),
-        Some(name) => format!(" {word} = {name}"),
+    let name = |verb: &str| match &table.name {
+        Some(name) if name.parse::<u32>().is_ok_and(|n| n.to_string() == **name) => {
+            format!(" number = {name}")
+        }
+        Some(name) => format!(" {verb} = {}", word(name)),
         None => String::new(),
     };
     let size = table
@@ -243,7 +245,7 @@ fn head(table: &Table) -> String {
             let direction = if *out { "out" } else { "in" };
             let group = group
                 .as_ref()
-                .map(|g| format!(" group = {g}"))
+                .map(|g| format!(" group = {}", word(g)))
                 .unwrap_or_default();
             format!(
                 "group-map {direction} role = {role}{}{group}\n\t{{",
@@ -251,12 +253,20 @@ fn head(table: &Table) -> String {
             )
         }
         Shape::Destinations(policy) => {
-            let name = table.name.as_deref().unwrap_or("");
+            let name = word(table.name.as_deref().unwrap_or(""));
+            let size = table
+                .size
+                .map(|n| format!(" size {n};"))
+                .unwrap_or_default();
+            let seed = table
+                .seed
+                .map(|n| format!(" seed {n};"))
+                .unwrap_or_default();
             let policy = policy
                 .as_ref()
                 .map(|p| format!(" policy {p};"))
                 .unwrap_or_default();
-            format!("pool {role}/dstlist (name {name};{policy})\n\t{{")
+            format!("pool {role}/dstlist (name {name};{size}{seed}{policy})\n\t{{")
         }
     }
 }

@@ -51,7 +51,10 @@ pub fn print(file: &File) -> String {
     for item in &file.items {
         match item {
             Item::Rule(rule) => out += &print_rule(rule, &options),
-            Item::Setting(set) => put(&mut out, format_args!("set {} {};", set.name, set.value)),
+            Item::Setting(set) => put(
+                &mut out,
+                format_args!("set {} {};", word(&set.name), set.value),
+            ),
         }
         out.push('\n');
     }
@@ -138,7 +141,9 @@ fn action(out: &mut String, rule: &Rule) {
             put(out, format_args!("call{now} {function}/{argument}"));
         }
         Action::Decapsulate(None) => out.push_str("decapsulate"),
-        Action::Decapsulate(Some(name)) => put(out, format_args!("decapsulate l5-as({name})")),
+        Action::Decapsulate(Some(name)) => {
+            put(out, format_args!("decapsulate l5-as({})", word(name)))
+        }
     }
 }
 
@@ -186,7 +191,7 @@ fn log_words(out: &mut String, log: Log) {
 
 /// A name that reads back as one word.
 fn interface(out: &mut String, name: &str, options: &PrintOptions<'_>) {
-    out.push_str(name);
+    out.push_str(&word(name));
     if !["-", "*"].contains(&name) && options.known.is_some_and(|known| !known(name)) {
         out.push_str("(!)");
     }
@@ -204,16 +209,29 @@ fn interfaces(out: &mut String, rule: &Rule, options: &PrintOptions<'_>) {
         out.push(' ');
     };
     pair(out, "on", &rule.on);
-    for (word, destination) in [
-        ("to", &rule.to),
+    // `to` before what looks like an address would begin the destination of the packet.
+    let address = |name: &Name| {
+        name.starts_with(|c: char| c.is_ascii_digit())
+            || ["any", "pool", "hash", "port"]
+                .iter()
+                .any(|w| w.eq_ignore_ascii_case(name))
+    };
+    let to = match &rule.to {
+        Some(Destination::Interface(name, _)) if address(name) => "route-to",
+        _ => "to",
+    };
+    for (verb, destination) in [
+        (to, &rule.to),
         ("dup-to", &rule.dup_to),
         ("reply-to", &rule.reply_to),
     ] {
         match destination {
             None => continue,
-            Some(Destination::List(name)) => put(out, format_args!("{word} dstlist/{name}")),
+            Some(Destination::List(name)) => {
+                put(out, format_args!("{verb} dstlist/{}", word(name)));
+            }
             Some(Destination::Interface(name, hop)) => {
-                put(out, format_args!("{word} "));
+                put(out, format_args!("{verb} "));
                 interface(out, name, options);
                 if let Some(hop) = hop {
                     put(out, format_args!(":{hop}"));
@@ -318,13 +336,12 @@ fn side(out: &mut String, side: &Side) {
                 InterfaceAddress::Peer => "peer".to_owned(),
             };
             // Only a name that reads as an interface's stands without brackets.
-            let word = !matches!(which, InterfaceAddress::Masked(_));
-            match word || looks_like_interface(name) {
+            match looks_like_interface(name) {
                 true => put(out, format_args!("{name}/{suffix}")),
-                false => put(out, format_args!("({name})/{suffix}")),
+                false => put(out, format_args!("({})/{suffix}", word(name))),
             }
         }
-        Address::Table(kind, name) => put(out, format_args!("{}/{name}", kind_word(*kind))),
+        Address::Table(kind, name) => put(out, format_args!("{}/{}", kind_word(*kind), word(name))),
         Address::Inline(kind, entries) => {
             let text: Vec<String> = entries.iter().map(pool_entry).collect();
             put(
@@ -337,6 +354,22 @@ fn side(out: &mut String, side: &Side) {
     if let Some(port) = side.port {
         port_text(out, port);
     }
+}
+
+/// A side, with its ports.
+#[must_use]
+pub fn side_text(of: &Side) -> String {
+    let mut out = String::new();
+    side(&mut out, of);
+    out
+}
+
+/// An address.
+#[must_use]
+pub fn host_text(family: Family, value: u128) -> String {
+    let mut out = String::new();
+    host(&mut out, family, value);
+    out
 }
 
 fn kind_word(kind: TableKind) -> &'static str {
@@ -395,9 +428,9 @@ fn port_text(out: &mut String, port: Port) {
     }
 }
 
-fn list(out: &mut String, word: &str, names: &[String]) {
+fn list(out: &mut String, verb: &str, names: &[String]) {
     if !names.is_empty() {
-        put(out, format_args!(" {word} {}", names.join(",")));
+        put(out, format_args!(" {verb} {}", names.join(",")));
     }
 }
 
@@ -477,12 +510,12 @@ fn state(out: &mut String, rule: &Rule) {
     parts.extend(
         keep.icmp_head
             .iter()
-            .map(|group| format!("icmp-head {group}")),
+            .map(|group| format!("icmp-head {}", word(group))),
     );
     match &keep.rpc {
         None => {}
         Some(None) => parts.push("rpc".to_owned()),
-        Some(Some(program)) => parts.push(format!("rpc in {program}")),
+        Some(Some(program)) => parts.push(format!("rpc in {}", word(program))),
     }
     parts.extend(
         rule.age
@@ -494,12 +527,12 @@ fn state(out: &mut String, rule: &Rule) {
     }
 }
 
-fn tags(out: &mut String, word: &str, tags: &Tags) {
+fn tags(out: &mut String, verb: &str, tags: &Tags) {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(tags.log.map(|tag| format!("log={tag}")));
-    parts.extend(tags.nat.iter().map(|tag| format!("nat={tag}")));
+    parts.extend(tags.nat.iter().map(|tag| format!("nat={}", word(tag))));
     if !parts.is_empty() {
-        put(out, format_args!(" {word}({})", parts.join(", ")));
+        put(out, format_args!(" {verb}({})", parts.join(", ")));
     }
 }
 
@@ -519,10 +552,10 @@ fn tail(out: &mut String, rule: &Rule, options: &PrintOptions<'_>) {
         }
     }
     if let Some(head) = &rule.head {
-        put(out, format_args!(" head {head}"));
+        put(out, format_args!(" head {}", word(head)));
     }
     if let Some(group) = &rule.group {
-        put(out, format_args!(" group {group}"));
+        put(out, format_args!(" group {}", word(group)));
     }
     tags(out, "set-tag", &rule.set_tag);
     tags(out, "match-tag", &rule.match_tag);
@@ -543,8 +576,19 @@ fn tail(out: &mut String, rule: &Rule, options: &PrintOptions<'_>) {
     }
 }
 
+/// A name as one word: in quotes where it would not read back as one.
+pub(super) fn word(name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_.-*+%&|^~?[]".contains(c);
+    let taken = ["group", "head", "keep", "with", "set-tag", "pps"];
+    let keyword = taken.iter().any(|word| word.eq_ignore_ascii_case(name));
+    match !name.is_empty() && name.chars().all(plain) && !keyword {
+        true => name.to_owned(),
+        false => quoted(name),
+    }
+}
+
 /// A text in the quotes that it does not hold itself.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     match text.contains('"') {
         true => format!("'{text}'"),
         false => format!("\"{text}\""),

@@ -90,6 +90,8 @@ pub struct Limits {
     entries: Vec<Option<Limit>>,
     /// Records, in order.
     pub records: Vec<String>,
+    /// How many entries were ever made.
+    pub added: u64,
 }
 
 /// An address as logs print it.
@@ -139,6 +141,7 @@ impl Limits {
 
     /// Adds an entry.
     pub fn add(&mut self, limit: Limit) -> usize {
+        self.added += 1;
         match self.entries.iter().position(Option::is_none) {
             Some(free) => {
                 self.entries[free] = Some(limit);

@@ -22,7 +22,7 @@ mod tcp;
 pub use condition::{Condition, Interfaces};
 pub use log::Reason;
 pub use packet::{Icmp, IpfPacket, Tcp};
-pub use tables::Tables;
+pub use tables::{Tables, members};
 pub use tcp::Lifetimes;
 
 use crate::dialect::ipf::ast::{Action, Destination, Name, Return, Rule};

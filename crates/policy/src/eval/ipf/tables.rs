@@ -90,6 +90,13 @@ impl Tables {
         self.tables.contains_key(&(kind, name.clone()))
     }
 
+    /// The addresses of a table, by family: IPv4, IPv6.
+    #[must_use]
+    pub fn sets(&self, kind: TableKind, name: &Name) -> Option<[RangeSet<u128>; 2]> {
+        let table = self.tables.get(&(kind, name.clone()))?;
+        Some(table.sets.clone())
+    }
+
     /// Whether an address is in a table.
     #[must_use]
     pub fn contains(&self, kind: TableKind, name: &Name, family: Family, address: u128) -> bool {

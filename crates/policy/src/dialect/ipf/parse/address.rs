@@ -66,7 +66,7 @@ impl Parser<'_, '_, '_> {
 
     /// `(e0)` or `(e0:1)`: an interface, not a list.
     fn is_interface(&self) -> bool {
-        let Some(name) = self.look(1).filter(|token| token.kind == Kind::Word) else {
+        let Some(name) = self.look(1).filter(|token| token.kind != Kind::Sign) else {
             return false;
         };
         let closes = self.is_sign_at(2, ")") || self.is_sign_at(2, ":") && self.is_sign_at(4, ")");

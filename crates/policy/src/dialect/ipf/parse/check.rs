@@ -1,11 +1,9 @@
-//! What can be said of a whole rule: conditions of HP-UX limits, words that cannot act, repeats.
+//! What can be said of a whole rule: conditions of HP-UX limits, words that cannot act.
 
-use super::super::ast::{Action, Direction, File, Item, Matching, Proto, Return, Rule};
+use super::super::ast::{Action, Direction, Proto, Return, Rule};
 use super::{Parsed, Parser};
 use crate::dialect::iptables::names::protocols;
 use crate::syntax::{Diagnostic, Span};
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 impl Parser<'_, '_, '_> {
     pub(super) fn check_rule(&mut self, product: &[Rule], at: Span) -> Parsed<()> {
@@ -106,57 +104,4 @@ impl Parser<'_, '_, '_> {
             () => Ok(()),
         }
     }
-}
-
-/// Warns of rules that say what an earlier one of their list says: the original loads them once.
-pub(super) fn duplicates(file: &mut File, diagnostics: &mut Vec<Diagnostic>) {
-    let mut seen: HashMap<u64, Vec<usize>> = HashMap::new();
-    let mut kept: Vec<Item> = Vec::with_capacity(file.items.len());
-    for item in std::mem::take(&mut file.items) {
-        let Item::Rule(rule) = item else {
-            kept.push(item);
-            continue;
-        };
-        let earlier = seen.entry(print_of(&rule)).or_default();
-        let first = earlier.iter().find_map(|at| match &kept[*at] {
-            Item::Rule(known) if known.repeats(&rule) => Some(known.at.0),
-            _ => None,
-        });
-        match first {
-            Some(first) => {
-                let message = "this rule is there already; it is loaded once";
-                let found = Diagnostic::warning("duplicate", rule.at.0, message)
-                    .related(first, "the first one")
-                    .help("take one of them out");
-                diagnostics.push(found);
-            }
-            None => {
-                earlier.push(kept.len());
-                kept.push(Item::Rule(rule));
-            }
-        }
-    }
-    file.items = kept;
-}
-
-/// Equal for rules that repeat each other, and seldom for others.
-fn print_of(rule: &Rule) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (
-        rule.direction,
-        rule.quick,
-        &rule.group,
-        &rule.head,
-        &rule.on,
-    )
-        .hash(&mut hasher);
-    match &rule.matching {
-        Matching::Fields(fields) => {
-            format!("{:?}{:?}", fields.source, fields.destination).hash(&mut hasher);
-            (fields.tos, fields.ttl, fields.icmp, fields.flags).hash(&mut hasher);
-        }
-        Matching::Bpf(_, text) => text.hash(&mut hasher),
-        Matching::All | Matching::Expression(_) => {}
-    }
-    hasher.finish()
 }

@@ -31,7 +31,14 @@ pub(super) fn side(rule: &mut Rule, source: bool) -> &mut Side {
 
 impl Parser<'_, '_, '_> {
     pub(super) fn matching(&mut self, product: &mut Product) -> Parsed<()> {
+        self.family(product)?;
         for (word, family) in [("bpf-v4", Family::V4), ("bpf-v6", Family::V6)] {
+            let other = |rule: &Rule| rule.family.is_some_and(|known| known != family);
+            if self.is(word) && product.iter().any(other) {
+                let message = "a program for the other family";
+                let found = Diagnostic::error("family", self.here(), message);
+                return Err(Box::new(found.help("leave the family out")));
+            }
             if self.take_word(word) {
                 let (text, _) = self.program()?;
                 each(product, |rule| {
@@ -46,7 +53,6 @@ impl Parser<'_, '_, '_> {
             let (text, at) = self.program()?;
             return self.expression(product, &text, at);
         }
-        self.family(product)?;
         self.small(product, "tos", |fields, value| fields.tos = Some(value))?;
         self.small(product, "ttl", |fields, value| fields.ttl = Some(value))?;
         self.protocol(product)?;
@@ -76,6 +82,11 @@ impl Parser<'_, '_, '_> {
             None if word => return Err(self.expected("`inet` or `inet6`")),
             None => return Ok(()),
         };
+        if self.hpux() {
+            let message = "HP-UX has no such word: its families are in two files";
+            let found = Diagnostic::error("family", self.since(start), message);
+            return Err(Box::new(found.help("take it out; ipf6.conf is for IPv6")));
+        }
         if self.options.family.is_some_and(|given| given != family) {
             let message = "this file is read as the other family's";
             let found = Diagnostic::error("family", self.since(start), message);

@@ -9,6 +9,7 @@ pub(super) mod address;
 mod check;
 mod expression;
 mod matching;
+mod nat;
 mod pool;
 mod ports;
 mod rule;
@@ -88,7 +89,6 @@ pub fn parse(text: &str, source: SourceId, options: &ParseOptions<'_>) -> (File,
     let mut parser = Parser::new(&tokens, end, options, diagnostics);
     file.items = parser.statements(None);
     let mut diagnostics = parser.diagnostics;
-    check::duplicates(&mut file, &mut diagnostics);
     diagnostics.sort_by_key(|found| (found.span.start, found.span.end));
     (file, diagnostics)
 }
@@ -355,7 +355,9 @@ impl<'t, 'a, 'n> Parser<'t, 'a, 'n> {
         self.bounded = false;
         self.next = self.next.max(start + 1).min(self.tokens.len());
         while let Some(token) = self.tokens.get(self.next) {
-            if token.first && self.begins_statement() || in_body && self.is_sign("}") {
+            // A misspelt action is still told by what follows it.
+            let begins = self.begins_statement() || self.is_at(1, "in") || self.is_at(1, "out");
+            if token.first && begins || in_body && self.is_sign("}") {
                 return;
             }
             self.next += 1;

@@ -161,7 +161,15 @@ impl Parser<'_, '_, '_> {
                 Some("name" | "number") => table.name = Some(self.name("the name of the pool")?),
                 Some("size") => table.size = Some(self.number("a size", u32::MAX)?),
                 Some("seed") => table.seed = Some(self.number("a seed", u32::MAX)?),
-                Some(_) => table.shape = Shape::Destinations(Some(self.policy()?)),
+                Some(_) => {
+                    if !matches!(table.shape, Shape::Destinations(_)) {
+                        let at = self.last().unwrap_or_else(|| self.here());
+                        let message = "only lists of destinations have a policy";
+                        let found = Diagnostic::error("pool", at, message);
+                        return Err(Box::new(found.help("take it out, or write `dstlist`")));
+                    }
+                    table.shape = Shape::Destinations(Some(self.policy()?));
+                }
                 None => return Err(self.expected("an option of the pool, or `)`")),
             }
         }

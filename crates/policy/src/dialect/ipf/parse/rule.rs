@@ -324,7 +324,7 @@ impl Parser<'_, '_, '_> {
             || self.is_sign_at(2, ":") && self.is_sign_at(3, ":");
         // `dstlist/name` is a destination; every other name before a `/` is an address.
         let slash = self.is_sign_at(2, "/") && !self.is_at(1, "dstlist");
-        next.kind == Kind::Word && !address && !slash
+        next.kind == Kind::Quoted || next.kind == Kind::Word && !address && !slash
     }
 
     fn option(&mut self, word: &str, at: Span, product: &mut Product) -> Parsed<()> {

@@ -4,6 +4,7 @@ use super::super::ast::{KeepLimit, KeepState, Proto};
 use super::rule::{Product, each};
 use super::{Parsed, Parser};
 use crate::dialect::iptables::names::protocols;
+use crate::model::Family;
 use crate::syntax::{Diagnostic, Span};
 
 /// The words inside `keep state ( )`.
@@ -84,7 +85,16 @@ impl Parser<'_, '_, '_> {
             }
         }
         each(product, |rule| {
-            rule.keep_state = Some(keep.clone());
+            let width = if rule.family == Some(Family::V6) {
+                128
+            } else {
+                32
+            };
+            let mut keep = keep.clone();
+            if let Some((_, length)) = &mut keep.max_per_source {
+                length.get_or_insert(width);
+            }
+            rule.keep_state = Some(keep);
             rule.age = age.or(rule.age);
         });
         Ok(())

@@ -1,0 +1,468 @@
+//! Rules to the rule model: IPFilter's lists as chains that propose verdicts.
+//!
+//! In: a loaded rule set and its tables. Out: a [`Policy`], or located errors. `in` rules are judged
+//! at PREROUTING, `out` rules at FORWARD and OUTPUT, so that a forwarded packet meets both lists, as
+//! on the original, with the interface that receives or sends it. A rule without `quick` proposes
+//! its verdict, a `quick` one decides; a head proposes and leads into its group. What a deciding
+//! rule logs is logged behind the list, if its proposal still stands there. Accounting lists are
+//! chains of their own, in front of `in` and, for what passed, behind `out`.
+//!
+//! Not here yet, refused by name: whatever remembers packets (`keep`, `pps`), whatever sends them
+//! elsewhere, and conditions that [`crate::model::Packet`] has no field for. `eval::ipf` is the
+//! meaning; tests compare both.
+
+mod conditions;
+
+use super::ast::{Action, Direction, Name, Return, Rule};
+use super::load::{List, RuleSet, Unit, unit};
+use crate::eval::ipf::Tables;
+use crate::model::{
+    Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, Hook, LogOp, Op, Origin, Policy,
+    RangeSet, RejectKind, Root, RuleId, SourceId, Table, Test, Verdict,
+};
+use crate::syntax::{Diagnostic, Sources};
+use std::collections::BTreeMap;
+
+/// How to lower.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LowerOptions {
+    /// Packets that no rule matched are blocked.
+    pub default_block: bool,
+    /// As 4.1: a `log quick` rule ends the evaluation.
+    pub log_quick_ends: bool,
+}
+
+/// Nesting of groups.
+const DEPTH_MAX: usize = 16;
+const TCP: u8 = 6;
+
+/// Lowers a rule set. Every error is a rule that cannot be enforced; then there is no policy.
+///
+/// Rule number `n` of [`RuleSet::rules`] has the counter `n`.
+#[must_use]
+pub fn lower(
+    set: &RuleSet,
+    tables: &Tables,
+    sources: &Sources,
+    options: LowerOptions,
+) -> (Option<Policy>, Vec<Diagnostic>) {
+    let mut lowering = Lowering {
+        set,
+        tables,
+        sources,
+        options,
+        policy: Policy {
+            sources: sources.names(),
+            rule_count: set.rules.len() as u32,
+            short_goes_on: true,
+            ..Policy::default()
+        },
+        groups: BTreeMap::new(),
+        found: Vec::new(),
+    };
+    let mut known = Known::new();
+    for rule in &set.rules {
+        lowering.refuse(rule);
+        let depth = rule
+            .head
+            .as_ref()
+            .map(|head| nesting(set, unit(rule), head, &mut known));
+        if depth.is_some_and(|depth| depth >= DEPTH_MAX) {
+            let what =
+                format!("a head above {DEPTH_MAX} groups, or one that leads back to itself,");
+            lowering.cannot(
+                rule,
+                &what,
+                "the original never runs what is deeper: flatten it",
+            );
+        }
+    }
+    if lowering.found.is_empty() {
+        for family in [Family::V4, Family::V6] {
+            lowering.roots(family);
+        }
+    }
+    let Lowering {
+        mut policy, found, ..
+    } = lowering;
+    policy
+        .roots
+        .sort_by_key(|root| (root.family, root.hook, root.table));
+    (found.is_empty().then_some(policy), found)
+}
+
+struct Lowering<'a> {
+    set: &'a RuleSet,
+    tables: &'a Tables,
+    sources: &'a Sources,
+    options: LowerOptions,
+    policy: Policy,
+    /// Chains of groups, made when first led into.
+    groups: BTreeMap<(Family, Unit, Name), ChainId>,
+    found: Vec<Diagnostic>,
+}
+
+impl Lowering<'_> {
+    fn cannot(&mut self, rule: &Rule, what: &str, help: &str) {
+        let message = format!("{what} is not enforced yet");
+        let found = Diagnostic::unsupported(rule.at.0, message);
+        self.found.push(found.help(help));
+    }
+
+    /// Says what of a rule cannot be enforced.
+    fn refuse(&mut self, rule: &Rule) {
+        const LATER: &str =
+            "`weir ipftest` judges packets with it; leave it out to enforce the rest";
+        let action = match &rule.action {
+            Action::Auth => Some("`auth`"),
+            Action::Preauth => Some("`preauth`"),
+            Action::Nomatch => Some("`nomatch`"),
+            Action::Call { .. } => Some("`call`"),
+            Action::Decapsulate(_) => Some("`decapsulate`"),
+            _ => None,
+        };
+        let as_destination = matches!(
+            rule.answer,
+            Some(Return::IcmpAsDest(_) | Return::Icmp6AsDest(_))
+        );
+        let log = rule.log.unwrap_or_default();
+        let parts = [
+            (action.is_some(), action.unwrap_or_default()),
+            (rule.keep_state.is_some(), "`keep state`"),
+            (rule.keep_frags.is_some(), "`keep frags`"),
+            (rule.keep_limit.is_some(), "`keep limit`"),
+            (rule.pps.is_some(), "`pps`"),
+            (rule.rule_ttl.is_some(), "`rule-ttl`"),
+            (rule.to.is_some(), "`to`"),
+            (rule.dup_to.is_some(), "`dup-to`"),
+            (rule.reply_to.is_some(), "`reply-to`"),
+            (rule.fastroute, "`fastroute`"),
+            (rule.match_tag.nat.is_some(), "`match-tag`"),
+            (as_destination, "an answer in the name of the destination"),
+            (
+                rule.head.is_some()
+                    && matches!(rule.action, Action::Log | Action::Count | Action::Skip(_)),
+                "a head that neither passes nor blocks",
+            ),
+            (log.or_block, "`log or-block`"),
+            (log.limit.is_some(), "`log limit`"),
+            (
+                rule.via.iter().any(Option::is_some),
+                "an interface of the other side",
+            ),
+            (rule.on[1].is_some(), "a second interface"),
+        ];
+        for (there, what) in parts {
+            if there {
+                self.cannot(rule, what, LATER);
+            }
+        }
+        if let Some(what) = conditions::missing(rule, self.tables) {
+            self.cannot(rule, &what, LATER);
+        }
+    }
+
+    fn roots(&mut self, family: Family) {
+        let set = self.set;
+        for (direction, hooks) in [
+            (Direction::In, &[Hook::Prerouting][..]),
+            (Direction::Out, &[Hook::Forward, Hook::Output]),
+        ] {
+            let filter = &set.filter[direction as usize];
+            let account = &set.account[direction as usize];
+            let (counted, table) = match direction {
+                Direction::In => (hooks, Table::Mangle),
+                // Only what passed the filter is counted on its way out.
+                Direction::Out => (&[Hook::Postrouting][..], Table::Filter),
+            };
+            if !account.is_empty() {
+                let chain = self.list("account", family, account, Unit::Account, table, true);
+                self.enter(family, counted, table, chain);
+            }
+            if !filter.is_empty() || self.options.default_block {
+                let name = ["in", "out"][direction as usize];
+                let chain = self.list(name, family, filter, Unit::Filter, Table::Filter, true);
+                self.enter(family, hooks, Table::Filter, chain);
+            }
+        }
+    }
+
+    fn enter(&mut self, family: Family, hooks: &[Hook], table: Table, chain: ChainId) {
+        for &hook in hooks {
+            self.policy.roots.push(Root {
+                family,
+                hook,
+                table,
+                chain,
+            });
+        }
+    }
+
+    /// A counter that no rule of the text has.
+    fn hidden(&mut self) -> RuleId {
+        self.policy.rule_count += 1;
+        RuleId(self.policy.rule_count - 1)
+    }
+
+    /// The chain of a list.
+    fn list(
+        &mut self,
+        name: &str,
+        family: Family,
+        list: &List,
+        unit: Unit,
+        table: Table,
+        is_root: bool,
+    ) -> ChainId {
+        let mut rules = Vec::with_capacity(list.len());
+        // Where each rule of the list begins, for skips.
+        let mut starts = Vec::with_capacity(list.len() + 1);
+        let mut skips = Vec::new();
+        for (position, &number) in list.iter().enumerate() {
+            starts.push(rules.len());
+            let rule = &self.set.rules[number];
+            if let Action::Skip(count) = rule.action {
+                let to = (position + 1 + count as usize).min(list.len());
+                skips.push((rules.len(), to));
+            }
+            self.rule(family, unit, table, number, &mut rules);
+            if rule.action == Action::Log && !is_root {
+                self.end_of_quick(name, &mut rules);
+            }
+        }
+        starts.push(rules.len());
+        for (at, to) in skips {
+            rules[at].flow = Flow::Skip(starts[to] as u32);
+        }
+        if is_root && unit == Unit::Filter {
+            self.logs(family, &mut rules);
+        }
+        let blocks = self.options.default_block && unit == Unit::Filter;
+        let policy = is_root.then(|| ChainPolicy {
+            id: self.hidden(),
+            origin: Origin {
+                source: SourceId(0),
+                line: 1,
+                column: 1,
+            },
+            verdict: if blocks {
+                Verdict::Drop
+            } else {
+                Verdict::Accept
+            },
+            preset: Counters::default(),
+        });
+        for (index, rule) in rules.iter_mut().enumerate() {
+            rule.index = index as u32 + 1;
+        }
+        self.policy.chains.push(Chain {
+            name: name.to_owned(),
+            family,
+            table,
+            rules,
+            policy,
+        });
+        ChainId(self.policy.chains.len() as u32 - 1)
+    }
+
+    /// Behind a `log` rule of a group: the original looks at the result so far, and where that is
+    /// still the one of a quick head, the group ends there.
+    fn end_of_quick(&mut self, group: &str, rules: &mut Vec<crate::model::Rule>) {
+        let set = self.set;
+        let leads = |rule: &Rule| rule.quick && rule.head.as_deref() == Some(group);
+        for head in (0..set.rules.len()).filter(|&number| leads(&set.rules[number])) {
+            let Some(mut rule) = rules.last().cloned() else {
+                return;
+            };
+            rule.tests
+                .retain(|test| !matches!(test.cond, Cond::ProposedBy(_)));
+            rule.tests.push(Test {
+                negate: false,
+                cond: Cond::ProposedBy(RuleId(head as u32)),
+            });
+            rule.ops.clear();
+            rule.flow = Flow::Return;
+            rule.id = self.hidden();
+            rules.push(rule);
+        }
+    }
+
+    fn origin(&self, rule: &Rule) -> Origin {
+        let position = self.sources.position(rule.at.0);
+        Origin {
+            source: rule.at.0.source,
+            line: position.map_or(1, |position| position.line),
+            column: position.map_or(1, |position| position.column),
+        }
+    }
+
+    /// What a rule becomes. A reset answers only TCP, so such a rule is two, with one counter.
+    fn rule(
+        &mut self,
+        family: Family,
+        unit: Unit,
+        table: Table,
+        number: usize,
+        rules: &mut Vec<crate::model::Rule>,
+    ) {
+        let rule = &self.set.rules[number];
+        let tests = conditions::tests(rule, family, self.tables);
+        let group = rule
+            .head
+            .as_ref()
+            .map(|head| self.group(family, unit, table, head));
+        let log = Op::Log(LogOp {
+            level: rule
+                .log
+                .and_then(|log| log.level)
+                .map_or(6, |level| level.1),
+            ..LogOp::default()
+        });
+        let id = RuleId(number as u32);
+        let made = |tests: Vec<Test>, ops: Vec<Op>, flow: Flow| crate::model::Rule {
+            id,
+            origin: self.origin(rule),
+            index: 0,
+            tests,
+            ops,
+            flow,
+            preset: Counters::default(),
+        };
+        let flow = match rule.action {
+            Action::Log => {
+                let ends = rule.quick && self.options.log_quick_ends;
+                let flow = if ends { Flow::Return } else { Flow::Next };
+                rules.push(made(tests, vec![log], flow));
+                return;
+            }
+            Action::Count => {
+                let flow = if rule.quick { Flow::Return } else { Flow::Next };
+                rules.push(made(tests, vec![], flow));
+                return;
+            }
+            // Where it leads is known when the list is whole.
+            Action::Skip(_) => {
+                rules.push(made(tests, vec![], Flow::Next));
+                return;
+            }
+            _ => |verdict| match (group, rule.quick) {
+                (Some(group), quick) => Flow::Head {
+                    verdict,
+                    group,
+                    quick,
+                },
+                (None, true) => Flow::Verdict(verdict),
+                (None, false) => Flow::Propose(verdict),
+            },
+        };
+        let verdict = verdict(rule, family);
+        // A rule that surely decides logs at once; another one when the list is over.
+        let ops = match rule.log.is_some() && rule.quick && group.is_none() {
+            true => vec![log],
+            false => vec![],
+        };
+        if verdict == Verdict::Reject(RejectKind::TcpReset) {
+            let tcp = |negate| Test {
+                negate,
+                cond: Cond::Proto(RangeSet::one(TCP)),
+            };
+            let with = |negate| tests.iter().cloned().chain([tcp(negate)]).collect();
+            rules.push(made(with(false), ops.clone(), flow(verdict)));
+            rules.push(made(with(true), ops, flow(Verdict::Drop)));
+            return;
+        }
+        rules.push(made(tests, ops, flow(verdict)));
+    }
+
+    /// The chain of a group.
+    fn group(&mut self, family: Family, unit: Unit, table: Table, name: &Name) -> ChainId {
+        let key = (family, unit, name.clone());
+        if let Some(&chain) = self.groups.get(&key) {
+            return chain;
+        }
+        let members = self.set.group(unit, name).cloned().unwrap_or_default();
+        let chain = self.list(name, family, &members, unit, table, false);
+        self.groups.insert(key, chain);
+        chain
+    }
+
+    /// Behind a list: what its rules log when their proposal stands. Each asks its rule's own
+    /// conditions too, so that a packet meets only those that matched it.
+    fn logs(&mut self, family: Family, rules: &mut Vec<crate::model::Rule>) {
+        let chains = self
+            .policy
+            .chains
+            .iter()
+            .filter(|chain| chain.family == family);
+        let of_groups = chains.flat_map(|chain| &chain.rules);
+        let proposing: Vec<crate::model::Rule> = rules
+            .iter()
+            .chain(of_groups)
+            .filter(|rule| matches!(rule.flow, Flow::Propose(_) | Flow::Head { .. }))
+            .filter(|rule| self.set.rules[rule.id.0 as usize].log.is_some())
+            .cloned()
+            .collect();
+        for mut rule in proposing {
+            let log = self.set.rules[rule.id.0 as usize].log.unwrap_or_default();
+            rule.tests.push(Test {
+                negate: false,
+                cond: Cond::ProposedBy(rule.id),
+            });
+            rule.ops = vec![Op::Log(LogOp {
+                level: log.level.map_or(6, |level| level.1),
+                ..LogOp::default()
+            })];
+            rule.flow = Flow::Next;
+            rule.id = self.hidden();
+            rules.push(rule);
+        }
+    }
+}
+
+/// The verdict of a rule that passes or blocks. Outbound packets can't be answered.
+fn verdict(rule: &Rule, family: Family) -> Verdict {
+    if rule.action == Action::Pass {
+        return Verdict::Accept;
+    }
+    match (rule.answer, rule.direction, family) {
+        (None, _, _) | (_, Direction::Out, _) => Verdict::Drop,
+        (Some(Return::Rst), ..) => Verdict::Reject(RejectKind::TcpReset),
+        (Some(Return::Icmp6(code) | Return::Icmp6AsDest(code)), _, Family::V6) => {
+            Verdict::Reject(RejectKind::Icmp6(code))
+        }
+        (Some(Return::Icmp(code) | Return::IcmpAsDest(code)), _, Family::V4) => {
+            Verdict::Reject(RejectKind::Icmp(code))
+        }
+        (Some(Return::Icmp(_) | Return::IcmpAsDest(_)), _, Family::V6) => {
+            Verdict::Reject(RejectKind::Icmp6(PORT_UNREACHABLE_6))
+        }
+        (Some(Return::Icmp6(_) | Return::Icmp6AsDest(_)), _, Family::V4) => Verdict::Drop,
+    }
+}
+
+/// RFC 4443 section 3.1; the original's codes are those of IPv4.
+const PORT_UNREACHABLE_6: u8 = 4;
+
+/// How many groups lead into each other from here on; more than [`DEPTH_MAX`] for a circle. What
+/// was found is kept in `known`, where 0 is a group that is being looked at.
+fn nesting(set: &RuleSet, unit: Unit, group: &Name, known: &mut Known) -> usize {
+    let key = (unit, group.clone());
+    match known.get(&key) {
+        Some(0) => return DEPTH_MAX + 1,
+        Some(depth) => return *depth,
+        None => known.insert(key.clone(), 0),
+    };
+    let members = set.group(unit, group).map_or(&[][..], Vec::as_slice);
+    let heads = members
+        .iter()
+        .filter_map(|&number| set.rules[number].head.as_ref());
+    let mut below = 0;
+    for head in heads {
+        below = below.max(nesting(set, unit, head, known));
+    }
+    let depth = (below + 1).min(DEPTH_MAX + 1);
+    known.insert(key, depth);
+    depth
+}
+
+type Known = BTreeMap<(Unit, Name), usize>;

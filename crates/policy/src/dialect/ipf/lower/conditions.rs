@@ -1,0 +1,191 @@
+//! What a packet must be, as conditions of the model.
+//!
+//! In: a rule. Out: its tests for packets of one family, or the name of what the model's packets
+//! have no field for.
+
+use crate::dialect::ipf::ast::{
+    Address, Direction, Fields, Matching, Name, Proto, Rule, Side, With, net_match,
+};
+use crate::dialect::ipf::words::attribute;
+use crate::eval::ipf::{Tables, members};
+use crate::model::{AddrMatch, Cmp, Cond, Family, IfPattern, RangeSet, Test};
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// Bits of [`Cond::Fragments`].
+const WHOLE: u8 = 1;
+const FIRST: u8 = 2;
+const LATER: u8 = 4;
+
+/// What of a rule's conditions the model has no field for.
+pub(super) fn missing(rule: &Rule, tables: &Tables) -> Option<String> {
+    let fields = match &rule.matching {
+        Matching::All => return None,
+        Matching::Fields(fields) => fields,
+        Matching::Bpf(..) => return Some("a packet filter program".to_owned()),
+        Matching::Expression(_) => return Some("`exp`".to_owned()),
+    };
+    let with = fields.with;
+    let known = attribute::FRAG | attribute::FRAG_BODY;
+    if with.attributes & !known != 0 {
+        return Some("this `with`".to_owned());
+    }
+    let rest = With {
+        attributes: 0,
+        attributes_set: 0,
+        ..with
+    };
+    if !rest.is_empty() {
+        return Some("`with` options or headers".to_owned());
+    }
+    [&fields.source, &fields.destination]
+        .into_iter()
+        .find_map(|side| match &side.address {
+            Address::Interface(..) => Some("the address of an interface".to_owned()),
+            Address::Table(kind, name) if !tables.has(*kind, name) => {
+                Some(format!("the table `{name}`, which no pool file defines,"))
+            }
+            _ => None,
+        })
+}
+
+/// The tests of a rule for packets of a family.
+pub(super) fn tests(rule: &Rule, family: Family, tables: &Tables) -> Vec<Test> {
+    let mut made = Made {
+        family,
+        tables,
+        tests: Vec::new(),
+    };
+    if rule.family.is_some_and(|only| only != family) {
+        made.push(false, Cond::Never);
+        return made.tests;
+    }
+    if let Some(name) = rule.on[0]
+        .as_ref()
+        .filter(|name| !["-", "*"].contains(&&***name))
+    {
+        made.push(false, interface(rule.direction, name));
+    }
+    if let Matching::Fields(fields) = &rule.matching {
+        made.fields(fields);
+    }
+    made.tests
+}
+
+fn interface(direction: Direction, name: &Name) -> Cond {
+    let pattern = IfPattern {
+        name: name.to_string(),
+        prefix: false,
+    };
+    match direction {
+        Direction::In => Cond::InIface(pattern),
+        Direction::Out => Cond::OutIface(pattern),
+    }
+}
+
+struct Made<'t> {
+    family: Family,
+    tables: &'t Tables,
+    tests: Vec<Test>,
+}
+
+impl Made<'_> {
+    fn push(&mut self, negate: bool, cond: Cond) {
+        self.tests.push(Test { negate, cond });
+    }
+
+    fn fields(&mut self, fields: &Fields) {
+        if let Some(value) = fields.tos {
+            // The original sees no type of service in IPv6.
+            match self.family {
+                Family::V4 => self.push(false, Cond::Tos { value, mask: 0xff }),
+                Family::V6 if value != 0 => self.push(false, Cond::Never),
+                Family::V6 => {}
+            }
+        }
+        if let Some(ttl) = fields.ttl {
+            self.push(false, Cond::Ttl(Cmp::Eq(ttl)));
+        }
+        match fields.proto {
+            None => {}
+            Some(Proto::TcpUdp) => self.push(false, tcp_or_udp()),
+            Some(Proto::Number(number)) => self.push(false, Cond::Proto(RangeSet::one(number))),
+        }
+        self.side(&fields.source, Cond::Src, Cond::SrcPort);
+        self.side(&fields.destination, Cond::Dst, Cond::DstPort);
+        if let Some((value, mask)) = fields.flags.filter(|flags| *flags != (0, 0)) {
+            self.push(false, Cond::TcpFlags { mask, value });
+        }
+        if let Some((kind, code)) = fields.icmp {
+            let codes = code.map_or((0, 255), |code| (code, code));
+            let kind = Some(kind);
+            self.push(false, Cond::Icmp { kind, codes });
+        }
+        self.fragments(fields.with);
+    }
+
+    fn side(
+        &mut self,
+        side: &Side,
+        address: fn(AddrMatch) -> Cond,
+        port: fn(RangeSet<u16>) -> Cond,
+    ) {
+        let of_family = |sets: [RangeSet<u128>; 2]| {
+            let [v4, v6] = sets;
+            match self.family {
+                Family::V4 => v4,
+                Family::V6 => v6,
+            }
+        };
+        let addresses = match &side.address {
+            Address::Any if side.negate => return self.push(false, Cond::Never),
+            Address::Any => None,
+            Address::Net {
+                family,
+                value,
+                mask,
+            } => Some(net_match(*family, *value, *mask)),
+            Address::Range(_, first, last) => {
+                Some(AddrMatch::Ranges(RangeSet::range(*first, *last)))
+            }
+            Address::Inline(_, entries) => Some(AddrMatch::Ranges(of_family(members(entries)))),
+            Address::Table(kind, name) => {
+                let sets = self.tables.sets(*kind, name).unwrap_or_default();
+                Some(AddrMatch::Ranges(of_family(sets)))
+            }
+            Address::Interface(..) | Address::Unresolved(_) => {
+                return self.push(false, Cond::Never);
+            }
+        };
+        if let Some(addresses) = addresses {
+            self.push(side.negate, address(addresses));
+        }
+        if let Some(ports) = side.port {
+            // Ports are those of TCP and UDP, whatever else has some.
+            self.push(false, tcp_or_udp());
+            self.push(false, port(ports.ports()));
+        }
+    }
+
+    fn fragments(&mut self, with: With) {
+        let mut allowed = WHOLE | FIRST | LATER;
+        for (bit, kinds) in [
+            (attribute::FRAG, FIRST | LATER),
+            (attribute::FRAG_BODY, LATER),
+        ] {
+            if with.attributes & bit != 0 {
+                allowed &= match with.attributes_set & bit != 0 {
+                    true => kinds,
+                    false => !kinds,
+                };
+            }
+        }
+        if allowed != WHOLE | FIRST | LATER {
+            self.push(false, Cond::Fragments(allowed));
+        }
+    }
+}
+
+fn tcp_or_udp() -> Cond {
+    Cond::Proto(RangeSet::from_ranges([(TCP, TCP), (UDP, UDP)]))
+}

@@ -1,0 +1,313 @@
+//! `weir ipfstat -io RULES...`: the lists of rule files, with the options of IPFilter's `ipfstat`.
+//!
+//! In: rule files (and pool files). Out: the lists as packets meet them, groups behind them. There
+//! is no kernel to ask, so hits are those of `--packets`, a capture that is run through the rules
+//! first, or 0.
+
+use crate::capture::Capture;
+use crate::exit::{Exit, failure};
+use crate::ipf::files::{Reading, Rules};
+use crate::output::Output;
+use std::path::PathBuf;
+use weir_engine::packet::ipf::{LinkClass, ipf_packet};
+use weir_policy::dialect::ipf::load::{RuleSet, Unit};
+use weir_policy::dialect::ipf::{Form, Language, PrintOptions, print_rule};
+use weir_policy::eval::ipf::{Evaluator, Settings};
+use weir_policy::model::Family;
+use weir_policy::syntax::Severity;
+
+/// Options of `weir ipfstat`.
+#[derive(Debug, clap::Args)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "they are the original's flags"
+)]
+pub struct Args {
+    /// Rule files and pool files.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The inbound list.
+    #[arg(short = 'i')]
+    inbound: bool,
+    /// The outbound list.
+    #[arg(short = 'o')]
+    outbound: bool,
+    /// The accounting lists, with bytes.
+    #[arg(short = 'a')]
+    account: bool,
+    /// Hits before each rule.
+    #[arg(short = 'h')]
+    hits: bool,
+    /// The position before each rule.
+    #[arg(short = 'n')]
+    numbers: bool,
+    /// Rules that nothing else fixes are for IPv6.
+    #[arg(short = '6')]
+    six: bool,
+    /// HP-UX: how many connection limits are in use, by type; with -v each of them.
+    #[arg(short = 'L')]
+    limits: bool,
+    /// HP-UX: the limit of one rule, as GROUP:NUMBER.
+    #[arg(short = 'r', value_name = "GROUP:NUMBER")]
+    rule: Option<String>,
+    /// The inactive lists: there are none.
+    #[arg(short = 'I')]
+    inactive: bool,
+    /// State statistics: there is no kernel table to ask.
+    #[arg(short = 's')]
+    states: bool,
+    /// State top: there is no kernel table to ask.
+    #[arg(short = 't')]
+    top: bool,
+    /// Live entries behind rules that keep state.
+    #[arg(short = 'v')]
+    verbose: bool,
+    /// Do not resolve names.
+    #[arg(short = 'R')]
+    no_names: bool,
+    /// Print help; `-h` is the original's word for hits.
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+    /// Run a capture through the rules first; all its packets are inbound on `anon0`.
+    #[arg(long, value_name = "PCAP")]
+    packets: Option<PathBuf>,
+    /// Language of the rules; told by their content when absent.
+    #[arg(long, value_name = "DIALECT", value_parser = ["ipf", "hpux"])]
+    dialect: Option<String>,
+}
+
+/// Prints.
+pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    if args.states || args.top || args.inactive {
+        let message = "-s, -t and -I ask a running filter; weir does not enforce IPFilter rules in \
+                       the kernel";
+        return Err(failure(Exit::Unsupported, message));
+    }
+    let reading = Reading {
+        language: match args.dialect.as_deref() {
+            Some("hpux") => Language::Hpux,
+            _ => Language::Ipf,
+        },
+        family: args.six.then_some(Family::V6),
+        told: args.dialect.is_some(),
+        no_names: args.no_names,
+        ..Reading::default()
+    };
+    let rules = Rules::of_files(&args.files, &reading)?;
+    rules.tell(Severity::Error);
+    rules.check()?;
+    let mut evaluator = Evaluator::new(&rules.set, rules.tables.clone(), Settings::default());
+    if let Some(path) = &args.packets {
+        let mut capture = Capture::open(path)?;
+        while let Some(frame) = capture.next() {
+            let frame = frame?;
+            if let Ok(network) = &frame.content {
+                let packet = ipf_packet(&network.bytes, false, "anon0", LinkClass::default());
+                evaluator.judge(&packet, frame.time.as_millis() as u64);
+            }
+        }
+    }
+    if args.limits {
+        return limits(&evaluator, args.verbose, out);
+    }
+    if let Some(rule) = &args.rule {
+        return limit_of_rule(&evaluator, rule, out);
+    }
+    if !args.inbound && !args.outbound && !args.account {
+        return statistics(&evaluator, out);
+    }
+    let mut show = Lists {
+        args,
+        set: &rules.set,
+        evaluator: &evaluator,
+        form: match rules.file.language {
+            Language::Hpux => Form::V4,
+            Language::Ipf => Form::V5,
+        },
+        out,
+    };
+    let both = !args.inbound && !args.outbound;
+    for (direction, wanted) in [(1, args.outbound || both), (0, args.inbound || both)] {
+        if wanted {
+            show.list(direction)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+struct Lists<'l> {
+    args: &'l Args,
+    set: &'l RuleSet,
+    evaluator: &'l Evaluator<'l>,
+    form: Form,
+    out: &'l mut Output,
+}
+
+impl Lists<'_> {
+    fn list(&mut self, direction: usize) -> anyhow::Result<()> {
+        let (unit, list, name) = match self.args.account {
+            true => (Unit::Account, &self.set.account[direction], "ipacct"),
+            false => (Unit::Filter, &self.set.filter[direction], "ipfilter"),
+        };
+        if list.is_empty() {
+            let side = if direction == 0 { "in" } else { "out" };
+            eprintln!("# empty list for {name}({side})");
+            return Ok(());
+        }
+        let mut groups = Vec::new();
+        self.rules(list, &mut groups)?;
+        let mut at = 0;
+        while at < groups.len() {
+            let group = groups[at].clone();
+            at += 1;
+            if let Some(members) = self.set.group(unit, &group) {
+                self.out.line(format!("# Group {group}"))?;
+                self.rules(members, &mut groups)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rules(
+        &mut self,
+        list: &[usize],
+        groups: &mut Vec<weir_policy::dialect::ipf::ast::Name>,
+    ) -> anyhow::Result<()> {
+        for (number, &index) in list.iter().enumerate() {
+            let rule = &self.set.rules[index];
+            let counters = self.evaluator.counters[index];
+            let mut line = String::new();
+            if self.args.hits {
+                line += &format!("{} ", counters.packets);
+            }
+            if self.args.account {
+                line += &format!("{} ", counters.bytes);
+            }
+            if self.args.numbers {
+                let group = rule.group.as_deref().unwrap_or("0");
+                line += &match self.form {
+                    Form::V4 => format!("@{group}:{} ", number + 1),
+                    Form::V5 => format!("@{} ", number + 1),
+                };
+            }
+            let states = self.evaluator.states.entries();
+            let live = states.iter().filter(|state| state.rule == index).count();
+            let mut plain = rule.clone();
+            plain.insert = None;
+            line += &print_rule(
+                &plain,
+                &PrintOptions {
+                    form: self.form,
+                    entries: self
+                        .args
+                        .verbose
+                        .then(|| u32::try_from(live).unwrap_or(u32::MAX)),
+                    known: None,
+                },
+            );
+            self.out.line(line)?;
+            if let Some(head) = &rule.head
+                && !groups.contains(head)
+            {
+                groups.push(head.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// HP-UX `-L` and `-vL`: connection limits in use.
+fn limits(evaluator: &Evaluator<'_>, each: bool, out: &mut Output) -> anyhow::Result<Exit> {
+    use weir_policy::eval::ipf::limit::{LimitType, host};
+    if each {
+        out.line("Type @group:rule source,port destination,port Limit Current (exceeded)")?;
+        for limit in evaluator.limits.entries() {
+            let source = limit
+                .source
+                .map_or("*".to_owned(), |s| host(limit.family, s));
+            out.line(format!(
+                "{} {} {source},* {},{} {} {} ({})",
+                limit.kind.letter(),
+                limit.place,
+                host(limit.family, limit.destination),
+                limit.port,
+                limit.configured,
+                limit.current,
+                limit.exceeded
+            ))?;
+        }
+        return Ok(Exit::Done);
+    }
+    let number = |kind| {
+        evaluator
+            .limits
+            .entries()
+            .filter(|l| l.kind == kind)
+            .count()
+    };
+    for (label, kind) in [
+        ("Individual", LimitType::Single),
+        ("Subnet", LimitType::Subnet),
+        ("Cumulative", LimitType::Cumulative),
+        ("Unknown IP", LimitType::Any),
+    ] {
+        out.line(format!("{label}: {}", number(kind)))?;
+    }
+    out.line(format!("Total: {}", evaluator.limits.entries().count()))?;
+    out.line("No Memory: 0")?;
+    out.line(format!(
+        "Logged Records: {}",
+        evaluator.limits.records.len()
+    ))?;
+    out.line("Log Failures: 0")?;
+    out.line(format!("Limits Added: {}", evaluator.limits.added))?;
+    out.line("Add Failures: 0")?;
+    Ok(Exit::Done)
+}
+
+/// HP-UX `-r g:r`: the limits of one rule.
+fn limit_of_rule(evaluator: &Evaluator<'_>, rule: &str, out: &mut Output) -> anyhow::Result<Exit> {
+    let place = format!("@{rule}");
+    let mut found = false;
+    for limit in evaluator
+        .limits
+        .entries()
+        .filter(|limit| limit.place == place)
+    {
+        found = true;
+        out.line(format!(
+            "{} {place} limit {} current {} exceeded {} RSTs sent {}",
+            limit.kind.letter(),
+            limit.configured,
+            limit.current,
+            limit.exceeded,
+            limit.resets
+        ))?;
+    }
+    Ok(if found { Exit::Done } else { Exit::Negative })
+}
+
+/// `value<TAB>label` lines, as 5.x prints them, of what weir counts.
+fn statistics(evaluator: &Evaluator<'_>, out: &mut Output) -> anyhow::Result<Exit> {
+    for (side, counts) in ["input", "output"].iter().zip(&evaluator.statistics) {
+        for (value, label) in [
+            (counts.bad, "bad packets"),
+            (counts.ipv6, "IPv6 packets"),
+            (counts.blocked, "packets blocked"),
+            (counts.passed, "packets passed"),
+            (counts.nomatch, "packets not matched"),
+            (counts.counted, "packets counted"),
+            (counts.short, "packets short"),
+            (counts.logged_blocked, "packets logged and blocked"),
+            (counts.logged_passed, "packets logged and passed"),
+            (counts.fragments.0, "fragment state kept"),
+            (counts.fragments.1, "fragment state lost"),
+            (counts.states.0, "packet state kept"),
+            (counts.states.1, "packet state lost"),
+        ] {
+            out.line(format!("{value}\t{side} {label}"))?;
+        }
+    }
+    out.line(format!("{}\tpackets logged", evaluator.log.len()))?;
+    Ok(Exit::Done)
+}
