@@ -143,7 +143,7 @@ fn lookups(cells: &BTreeMap<Cell, f64>, note: &str) -> Chart {
                 .map(|(_, ns)| *ns);
             ns.min_by(f64::total_cmp)
         };
-        let label = "best of DPDK rte_acl, same machine";
+        let label = "DPDK rte_acl, same machine";
         panel.add(Series::new(label, "#111111", names.iter().map(same).collect()).hollow());
         let peer = |family: &String| best_peer(family, rules);
         let label = "best published, other machine";
