@@ -310,6 +310,7 @@ enum weir_policy_bits {
 	WEIR_POLICY_TRACK = 1 << 20,	/* some rule asks about flows */
 	WEIR_POLICY_EGRESS = 1 << 21,	/* tcx programs are needed */
 	WEIR_POLICY_SEVERAL = 1 << 22,	/* a packet may come to more than one of our hooks */
+	/* 1 << 23: see plane::hooks, of no matter here */
 };
 
 /* What one hook tells a later one about a packet (map handoff, key: address of the sk_buff). */

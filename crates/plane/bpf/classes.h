@@ -14,28 +14,37 @@
 #define WEIR_PATTERNS_MAX 1024
 #define CLASS_MIX 0x9e3779b97f4a7c15ULL
 
+struct class_search {
+	__u64 name[2];
+	__u32 slot;
+	__u32 class;
+};
+
+/* One pattern; 1 ends the search. A callback, so that the verifier follows it once. */
+static long class_matches(__u32 number, struct class_search *s)
+{
+	const __u8 *image = weir_image(s->slot & 1);
+	const struct weir_pattern *p;
+	__u64 mask = weir_image_mask;
+
+	if (!image || number >= ((const struct weir_header *)image)->patterns)
+		return 1;
+	asm volatile("" : "+r"(mask));
+	p = IMAGE_AT(struct weir_pattern, image, mask,
+		     ((const struct weir_header *)image)->patterns_at + number * sizeof(*p));
+	if ((s->name[0] & p->mask[0]) != p->name[0] || (s->name[1] & p->mask[1]) != p->name[1])
+		return 0;
+	s->class = number + 1;
+	return 1;
+}
+
 /* The first pattern that the name belongs to, from 1; 0 for none. Verified on its own. */
 __noinline int weir_class_search(__u32 slot, __u64 name0, __u64 name1)
 {
-	const __u8 *image = weir_image(slot & 1);
-	__u64 mask = weir_image_mask;
-	__u32 at, count;
+	struct class_search s = { .name = { name0, name1 }, .slot = slot };
 
-	if (!image)
-		return 0;
-	asm volatile("" : "+r"(mask));
-	at = ((const struct weir_header *)image)->patterns_at;
-	count = ((const struct weir_header *)image)->patterns;
-	for (__u32 i = 0; i < WEIR_PATTERNS_MAX; i++) {
-		const struct weir_pattern *p;
-
-		if (i >= count)
-			break;
-		p = IMAGE_AT(struct weir_pattern, image, mask, at + i * sizeof(*p));
-		if ((name0 & p->mask[0]) == p->name[0] && (name1 & p->mask[1]) == p->name[1])
-			return i + 1;
-	}
-	return 0;
+	bpf_loop(WEIR_PATTERNS_MAX, class_matches, &s, 0);
+	return s.class;
 }
 
 static __always_inline __u16 class_of(const __u64 name[2], __u32 slot, __u32 number)

@@ -17,16 +17,16 @@
 #include "maps.h"
 #include "parse.h"
 #include "slot.h"
+#include "walk.h"
 
 #define LANE_WHOLE -1
-#define LANE_STEPS 1		/* entries that a packet may meet */
-#define LANE_RULES 8		/* rules that count with one of them */
+#define LANE_STEPS 4		/* entries that are looked at */
+#define LANE_RULES 4		/* rules that count with one of them */
 #define LANE_TIMESTAMP bpf_htonl(0x0101080a)	/* the only TCP option: two NOPs, kind 8, length 10 */
 
 /* What the way found, before anything is counted. */
 struct lane_trail {
-	__u32 entry_at[LANE_STEPS];
-	__u32 entries;
+	__u32 entry_at[LANE_STEPS];	/* 0: none */
 	__u32 deciding;
 	int verdict;
 };
@@ -226,16 +226,24 @@ static __always_inline bool lane_classes(struct bpf_nf_ctx___local *ctx,
 	return lane_class_of(name, number, &p->out_class);
 }
 
-/* The first position in one chunk, or WEIR_NONE; WEIR_UNKNOWN when that takes many words. */
-#define WEIR_UNKNOWN (WEIR_NONE - 1)
+/* What a lookup found: the first position, and where it is known which come after it. */
+struct lane_found {
+	__u64 rest;		/* terms behind the first */
+	__u32 positions_at;	/* of the terms */
+	__u32 position;
+	bool complete;		/* no entries hold but those of the terms, and the last */
+};
+
 #define LANE_WORDS 3
-static __always_inline __u32 lane_chunk(const __u8 *image, __u64 mask, __u32 chunk_at, bool v6,
-					const struct weir_packet *p)
+
+/* The entries of one chunk that hold. False: it takes many words to say. */
+static __always_inline bool lane_chunk(const __u8 *image, __u64 mask, __u32 chunk_at, bool v6,
+				       const struct weir_packet *p, struct lane_found *f)
 {
 	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, chunk_at);
-	__u32 stride = c->stride, positions_at = c->positions_at, at = 0;
+	__u32 stride = c->stride, at = 0;
 	struct weir_cursor rows;
-	__u64 word, summary;
+	__u64 word, summary = 0;
 
 	rows.rows[0] = c->addresses[0].rows_at +
 		       stride * address_class(image, mask, &c->addresses[0], v6, p->src);
@@ -250,68 +258,85 @@ static __always_inline __u32 lane_chunk(const __u8 *image, __u64 mask, __u32 chu
 			       stride * port_class(image, mask, &c->ports[1], p->dst_port);
 	}
 	word = rows_and(image, mask, &rows, 0);
+	f->positions_at = c->positions_at;
 	if (c->words > 1) {
 		summary = word;
 		word = 0;
-		for (int i = 0; i < LANE_WORDS; i++) {
-			if (!summary)
-				return WEIR_NONE;
+		for (int i = 0; i < LANE_WORDS && summary && !word; i++) {
 			at = lowest_bit(summary);
 			summary &= summary - 1;
 			word = rows_and(image, mask, &rows, 8 + at * 8);
-			if (word)
-				break;
 		}
-		if (!word)
-			return summary ? WEIR_UNKNOWN : WEIR_NONE;
+		f->positions_at += at * 256;
 	}
 	if (!word)
-		return WEIR_NONE;
-	return IMAGE_U32(image, mask, positions_at + (at * 64 + lowest_bit(word)) * 4);
+		return !summary;
+	f->position = IMAGE_U32(image, mask, f->positions_at + lowest_bit(word) * 4);
+	f->rest = word & (word - 1);
+	f->complete &= !summary;
+	return true;
 }
 
 /* The first entry that holds. False: the whole way. */
 static __always_inline bool lane_first(const __u8 *image, __u64 mask, const struct weir_root *root,
-				       bool v6, const struct weir_packet *p, __u32 *position)
+				       bool v6, const struct weir_packet *p, __u32 zero,
+				       struct lane_found *f)
 {
-	__u32 last = root->entries - 1, found = WEIR_NONE;
+	__u32 last = root->entries - 1, hashed = WEIR_NONE;
 
-	if (root->tables || root->splits || root->chunks > 1)
+	if (root->splits || root->chunks > 1)
 		return false;
-	if (root->chunks)
-		found = lane_chunk(image, mask, root->chunks_at, v6, p);
-	if (found == WEIR_UNKNOWN)
+	f->position = WEIR_NONE;
+	f->rest = 0;
+	f->complete = true;
+	if (root->tables) {
+		hashed = probe_tables(image, mask, root, v6, p, 0, zero);
+		f->complete = false;
+	}
+	if (root->chunks && !lane_chunk(image, mask, root->chunks_at, v6, p, f))
 		return false;
-	*position = found < last ? found : last;
+	f->position = hashed < f->position ? hashed : f->position;
+	f->position = f->position < last ? f->position : last;
 	return true;
 }
 
-/* The entries that the packet meets in one root. False: the whole way. */
+/*
+ * The entries that the packet meets in one root. False: the whole way. Of entries that hold, some
+ * may lie before the one with which an earlier one goes on; they are looked at, and left out.
+ */
 static __always_inline bool lane_walk(const __u8 *image, __u64 mask, __u32 root_at, bool v6,
-				      const struct weir_packet *p, struct lane_trail *trail)
+				      const struct weir_packet *p, __u32 zero,
+				      struct lane_trail *trail)
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
-	__u32 entries_at = root->entries_at, position = 0;
+	__u32 entries_at = root->entries_at, last = root->entries - 1, from = 0;
+	struct lane_found f;
 
+	if (!lane_first(image, mask, root, v6, p, zero, &f))
+		return false;
 #pragma clang loop unroll(full)
 	for (int i = 0; i < LANE_STEPS; i++) {
-		const struct weir_entry *e;
-		__u32 at;
+		__u32 at = entries_at + f.position * sizeof(struct weir_entry);
+		const struct weir_entry *e = IMAGE_AT(struct weir_entry, image, mask, at);
 
-		if (!lane_first(image, mask, root, v6, p, &position))
-			return false;
-		at = entries_at + position * sizeof(*e);
-		e = IMAGE_AT(struct weir_entry, image, mask, at);
-		if (e->tests | e->ops | (e->flags & WEIR_FLAG_PROPOSE) ||
-		    e->rules > LANE_RULES || e->verdict > WEIR_VERDICT_DROP)
-			return false;
-		trail->entry_at[i] = at;
-		trail->entries = i + 1;
-		if (e->verdict) {
-			trail->verdict = e->verdict;
-			return true;
+		if (f.position >= from) {
+			if (e->tests | e->ops | (e->flags & WEIR_FLAG_PROPOSE) ||
+			    e->rules > LANE_RULES || e->verdict > WEIR_VERDICT_DROP)
+				return false;
+			trail->entry_at[i] = at;
+			if (e->verdict) {
+				trail->verdict = e->verdict;
+				return true;
+			}
+			from = e->next_match;
 		}
-		position = e->next_match;
+		if (!f.complete)
+			return false;
+		f.position = last;
+		if (f.rest)
+			f.position = IMAGE_U32(image, mask,
+					       f.positions_at + lowest_bit(f.rest) * 4);
+		f.rest &= f.rest - 1;
 	}
 	return false;
 }
@@ -347,8 +372,8 @@ static __always_inline void lane_count_all(const __u8 *image, __u64 mask, __u32 
 	}
 #pragma clang loop unroll(full)
 	for (int i = 0; i < LANE_STEPS; i++) {
-		if (i >= trail->entries)
-			break;
+		if (!trail->entry_at[i])
+			continue;
 		trail->deciding = lane_count(image, mask, slot, trail->entry_at[i], bytes);
 	}
 }
@@ -415,7 +440,7 @@ static __always_inline int lane_judge(struct bpf_nf_ctx___local *ctx, bool v6)
 		if (p.state == WEIR_STATE_ESTABLISHED)
 			root_at = lane->established;
 	}
-	if (!lane_walk(image, mask, root_at, v6, &p, &trail))
+	if (!lane_walk(image, mask, root_at, v6, &p, c->zero, &trail))
 		return LANE_WHOLE;
 	if (track)
 		lane_touch(&p, c, now, &flow);

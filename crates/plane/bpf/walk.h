@@ -67,16 +67,51 @@ static __always_inline int hot_drop(struct walk *w)
 	return WEIR_VERDICT_DROP;
 }
 
+/*
+ * The first position from `from` on in the hashed tables of a root: classify.h's tables_next, told
+ * so that the verifier follows what comes next once. `zero`: see struct weir_bytes.
+ */
+static __always_inline __u32 probe_tables(const __u8 *image, __u64 mask,
+					 const struct weir_root *root, bool v6,
+					 const struct weir_packet *p, __u32 from, __u32 zero)
+{
+	const struct weir_fold *fold = IMAGE_AT(struct weir_fold, image, mask, root->services_at);
+	__u32 services = fold_row(image, mask, fold, p);
+	__u32 tables = root->tables, table_at = root->tables_at, best = WEIR_NONE ^ zero;
+
+	for (int i = 0; i < WEIR_TABLES_MAX; i++) {
+		__u32 position, below;
+
+		if (i >= tables)
+			break;
+		position = table_next(image, mask, table_at, v6, p, services, from) ^ zero;
+		below = below32(position, best);
+		best ^= (best ^ position) & below;
+		table_at += sizeof(struct weir_hash_table);
+	}
+	return best;
+}
+
 /* Ask the hashed tables, which only large roots have. */
 __noinline int weir_probe(struct walk *w)
 {
+	const struct weir_root *root;
+	__u64 mask = image_mask();
 	const __u8 *image;
+	__u32 from, zero;
 
 	if (!w)
 		return 0;
 	image = weir_image(w->slot & 1);
-	if (image)
-		lookup_probe(image, image_mask(), &w->packet, &w->cursor);
+	if (!image)
+		return 0;
+	root = IMAGE_AT(struct weir_root, image, mask, w->cursor.root_at);
+	from = w->cursor.position;
+	zero = w->seen.bytes.zero;
+	w->cursor.hashed = root->family == 6 ?
+				   probe_tables(image, mask, root, true, &w->packet, from, zero) :
+				   probe_tables(image, mask, root, false, &w->packet, from, zero);
+	w->cursor.stale = false;
 	return 0;
 }
 

@@ -35,6 +35,8 @@ pub const EGRESS: u32 = 1 << 21;
 
 /// A packet may come to more than one of the hooks.
 pub const SEVERAL: u32 = 1 << 22;
+/// Fragments of IPv4 are put together where the namespace forwards them ([`crate::needs::settle`]).
+pub const DEFRAGMENT_V4_FORWARDED: u32 = 1 << 23;
 
 /// Whether packets at a place are put together first.
 pub fn is_defragmented(bits: u32, family: Family) -> bool {

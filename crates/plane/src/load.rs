@@ -149,8 +149,8 @@ impl Map {
 pub struct Instance {
     /// In the order of [`MAPS`].
     pub maps: Vec<Map>,
-    /// In the order of [`PROGRAMS`].
-    pub programs: Vec<OwnedFd>,
+    /// In the order of [`PROGRAMS`]; a family without hooks has no program.
+    pub programs: Vec<Option<OwnedFd>>,
     /// Milliseconds of a jiffy, times 2^20.
     pub settings: Settings,
 }
@@ -170,13 +170,22 @@ impl Instance {
     /// A program by its name in [`PROGRAMS`].
     ///
     /// # Panics
-    /// When there is no such program.
+    /// When there is no such program, or it was not loaded.
     pub fn program(&self, name: &str) -> BorrowedFd<'_> {
         self.programs[PROGRAMS
             .iter()
             .position(|p| *p == name)
             .expect("a name of PROGRAMS")]
+        .as_ref()
+        .expect("loaded for the families that it is used for")
         .as_fd()
+    }
+
+    /// Whether all programs are there that its settings ask for.
+    pub fn is_whole(&self) -> bool {
+        let mut programs = self.programs.iter().zip(PROGRAMS);
+        programs
+            .all(|(program, name)| program.is_some() || !is_needed(name, self.settings.features))
     }
 
     /// What the maps were made for.
@@ -253,6 +262,26 @@ fn random_seed() -> [u64; 2] {
     })
 }
 
+/// Bit of [`Settings::features`], above those of images: a hook of IPv4 is needed.
+pub const FAMILY_V4: u32 = 1 << 30;
+/// The same for IPv6.
+pub const FAMILY_V6: u32 = 1 << 31;
+
+/// The families among the hooks of a policy.
+pub fn families(hooks: u32) -> u32 {
+    let bit = |hooks, bit| if hooks != 0 { bit } else { 0 };
+    bit(hooks & 0xff, FAMILY_V4) | bit(hooks & 0xff00, FAMILY_V6)
+}
+
+/// Whether a program is of no use without these features.
+fn is_needed(program: &str, features: u32) -> bool {
+    match program {
+        "weir_judge" => features & FAMILY_V4 != 0,
+        "weir_judge6" => features & FAMILY_V6 != 0,
+        _ => true,
+    }
+}
+
 /// Maps that a larger instance goes on using: flows, and what other processes hold open.
 const LASTING: [&str; 5] = ["flows", "locals", "events", "rejects", "handoff"];
 
@@ -295,7 +324,7 @@ pub fn load(
         let known = MAPS.contains(&name);
         known.then(|| instance.map(name).fd.as_fd())
     })?;
-    instance.programs = programs_of(&[&netfilter, &tcx])?;
+    instance.programs = programs_of(&[&netfilter, &tcx], features)?;
     let control = instance.control();
     control.store32(std::mem::offset_of!(Control, event_limit), 10_000);
     let timeouts = weir_policy::eval::track::timeouts::Timeouts::default();
@@ -336,6 +365,10 @@ fn load_object<'a>(
             map.reuse_fd(fd).map_err(failed)?;
         }
     }
+    for mut program in open.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        program.set_autoload(is_needed(&name, settings.features));
+    }
     open.load().map_err(failed)
 }
 
@@ -359,15 +392,19 @@ fn maps_of(object: &Object) -> Result<Vec<Map>> {
 }
 
 /// Our own descriptors of the programs.
-fn programs_of(objects: &[&Object]) -> Result<Vec<OwnedFd>> {
+fn programs_of(objects: &[&Object], features: u32) -> Result<Vec<Option<OwnedFd>>> {
     let mut programs = Vec::with_capacity(PROGRAMS.len());
     for name in PROGRAMS {
+        if !is_needed(name, features) {
+            programs.push(None);
+            continue;
+        }
         let program = objects
             .iter()
             .flat_map(|object| object.progs())
             .find(|p| p.name() == name)
             .ok_or_else(|| load_error(&format!("no object has a program {name}")))?;
-        programs.push(duplicate(program.as_fd())?);
+        programs.push(Some(duplicate(program.as_fd())?));
     }
     Ok(programs)
 }

@@ -68,17 +68,45 @@ fn bits_of_op(op: &Op) -> u32 {
     }
 }
 
+/// Whether the calling thread's network namespace forwards IPv4 packets.
+fn forwards() -> bool {
+    let folder = std::fs::read_dir("/proc/sys/net/ipv4/conf");
+    let switches = folder.into_iter().flatten().flatten();
+    // What cannot be read is taken for on.
+    switches
+        .map(|entry| std::fs::read(entry.path().join("forwarding")))
+        .any(|value| value.is_ok_and(|value| value.first() != Some(&b'0')))
+}
+
+/// The bits with what only the namespace knows: must be called inside it.
+///
+/// The kernel puts IPv4 fragments together for INPUT anyway. For a policy with rules only there,
+/// asking for it earlier would cost every packet 20 ns for nothing, unless the namespace forwards.
+/// Should it begin to forward later: FORWARD has nothing but its chain policy then, which says the
+/// same about each fragment as about the whole, but counts the fragments.
+pub fn settle(bits: u32) -> u32 {
+    if bits & hooks::DEFRAGMENT_V4_FORWARDED != 0 && forwards() {
+        bits | hooks::DEFRAGMENT_V4
+    } else {
+        bits
+    }
+}
+
 /// The bits of a policy.
 pub fn of(policy: &Policy) -> u32 {
     let mut bits = 0;
     let mut tracked = [false; 2];
+    // Whether rules see packets that can be fragments when nobody puts them together first.
+    let mut fragments = false;
     for root in &policy.roots {
         if matches!(root.table, Table::Nat | Table::Security) {
             continue;
         }
         bits |= hooks::bit(root.family, root.hook);
         let early = matches!(root.hook, Hook::Prerouting | Hook::Postrouting);
-        for rule in reachable(policy, root.chain) {
+        let rules = reachable(policy, root.chain);
+        fragments |= root.family == Family::V4 && root.hook != Hook::Input && !rules.is_empty();
+        for rule in rules {
             if asks_about_flows(policy, rule) {
                 tracked[root.family as usize] = true;
                 bits |= hooks::TRACK | if early { hooks::EARLY_STATE } else { 0 };
@@ -98,10 +126,10 @@ pub fn of(policy: &Policy) -> u32 {
         if tracked[family as usize] {
             // A conversation is only known when both its directions are seen.
             bits |= everywhere;
-            bits |= if family == Family::V4 {
-                hooks::DEFRAGMENT_V4
-            } else {
-                hooks::DEFRAGMENT_V6
+            bits |= match family {
+                Family::V4 if fragments => hooks::DEFRAGMENT_V4,
+                Family::V4 => hooks::DEFRAGMENT_V4_FORWARDED,
+                Family::V6 => hooks::DEFRAGMENT_V6,
             };
         }
         if bits & hooks::bit(family, Hook::Postrouting) != 0 {

@@ -124,7 +124,9 @@ impl Folder {
             pin(&map.fd, name)?;
         }
         for (program, name) in instance.programs.iter().zip(PROGRAMS) {
-            pin(program, name)?;
+            if let Some(program) = program {
+                pin(program, name)?;
+            }
         }
         Ok((number, path))
     }
@@ -218,10 +220,7 @@ fn adopt(number: u32, path: PathBuf) -> Result<Option<Pinned>> {
     }
     let mut programs = Vec::with_capacity(PROGRAMS.len());
     for name in PROGRAMS {
-        let Some(fd) = open(name)? else {
-            return Ok(None);
-        };
-        programs.push(fd);
+        programs.push(open(name)?);
     }
     let mut instance = Instance {
         maps,
@@ -239,6 +238,9 @@ fn adopt(number: u32, path: PathBuf) -> Result<Option<Pinned>> {
     let mut bytes = [0; size_of::<Settings>()];
     control.read(offset_of!(Control, loaded), &mut bytes);
     instance.settings = Settings::read_from_bytes(&bytes).expect("the size is right");
+    if !instance.is_whole() {
+        return Ok(None);
+    }
     Ok(Some(Pinned {
         number,
         path,

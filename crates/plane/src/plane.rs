@@ -12,8 +12,9 @@ use crate::counters;
 use crate::error::{PlaneError, Result};
 use crate::features;
 use crate::hooks;
-use crate::load::{Capacity, Instance, load};
+use crate::load::{Capacity, Instance, families, load};
 use crate::locals;
+use crate::needs;
 use crate::pin::{self, Folder, Pinned};
 use crate::space::Space;
 use crate::swap::{self, Policy};
@@ -113,7 +114,11 @@ impl Plane {
     /// Put a policy in force, whole or not at all.
     pub fn apply(&mut self, policy: &Policy<'_>, options: ApplyOptions<'_>) -> Result<Applied> {
         let (space, cookie) = (&self.space, self.space.cookie());
-        let current = space.enter(|| Folder::of(cookie)?.sweep())?;
+        let (current, hooks) = space.enter(|| {
+            let current = Folder::of(cookie)?.sweep()?;
+            Ok((current, needs::settle(policy.hooks)))
+        })?;
+        let policy = &Policy { hooks, ..*policy };
         let previous = current
             .as_ref()
             .map(|c| swap::generation(&c.instance, swap::active(&c.instance)));
@@ -126,8 +131,9 @@ impl Plane {
                 c.instance
                     .capacity()
                     .holds(policy.image.len(), policy.rules, policy.history);
-            let features = swap::features(policy.image) & !c.instance.settings.features;
-            room && features == 0 && !attach::conflicts(&c.path, policy.hooks)
+            let features = swap::features(policy.image) | families(policy.hooks);
+            room && features & !c.instance.settings.features == 0
+                && !attach::conflicts(&c.path, policy.hooks)
         });
         let work = || match current {
             Some(current) if fits => replace(current, policy, number, options.presets),
@@ -239,7 +245,7 @@ fn grow(
     };
     let mut capacity =
         Capacity::for_policy(policy.image.len(), policy.rules, policy.history, flows)?;
-    let mut features = swap::features(policy.image);
+    let mut features = swap::features(policy.image) | families(policy.hooks);
     if let Some(old) = &old {
         features |= old.instance.settings.features;
         capacity = capacity.at_least(old.instance.capacity());

@@ -167,19 +167,20 @@ impl FlowTable {
         }
     }
 
-    /// Tag, first word, word within the line at which to begin.
+    /// Tag, first word, slot within the line at which to begin.
     fn place(&self, name: &Name) -> (u8, u32, u32) {
         let hash = name.hash(&self.seed);
         let line = ((u64::from(hash as u32) * u64::from(self.layout.lines)) >> 32) as u32;
         let tag = ((hash >> 32) as u8).max(1);
-        (tag, line * 8, (hash >> 40) as u32 & 7)
+        let (word, within) = ((hash >> 40) as u32 & 7, (hash >> 43) as u32 & 7);
+        (tag, line * 8, word * 8 + within)
     }
 
     /// The slot of a name, living or not, or [`NO_SLOT`].
     pub fn find(&self, name: &Name) -> u32 {
         let (tag, first, home) = self.place(name);
         for step in 0..8 {
-            let word = first + (home ^ step);
+            let word = first + (home / 8 ^ step);
             let mut hits = matching(self.tags[word as usize], tag);
             for _ in 0..EQUAL_TAGS {
                 if hits == 0 {
@@ -366,9 +367,17 @@ impl FlowTable {
         *word = *word & !(0xff << shift) | u64::from(tag) << shift;
     }
 
+    /// A slot that is free: where the name begins, or beside it (there a packet looks without
+    /// reading tags), or any in the nearest word that has one.
     fn free_slot(&self, first: u32, home: u32, tag: u8) -> u32 {
+        let tags = self.tags[(first + home / 8) as usize];
+        for slot in [home, home ^ 1] {
+            if tags >> (slot % 8 * 8) & 0xff == 0 && !crowded(tags, tag) {
+                return first * 8 + slot;
+            }
+        }
         for step in 0..8 {
-            let word = first + (home ^ step);
+            let word = first + (home / 8 ^ step);
             let tags = self.tags[word as usize];
             let free = matching(tags, 0);
             if free != 0 && !crowded(tags, tag) {
@@ -382,7 +391,7 @@ impl FlowTable {
     fn victim(&mut self, first: u32, home: u32, tag: u8, now: u32) -> u32 {
         let (mut best, mut least) = (NO_SLOT, u32::MAX);
         for step in 0..16u32 {
-            let word = first + (home ^ (step >> 3));
+            let word = first + (home / 8 ^ (step >> 3));
             if crowded(self.tags[word as usize], tag) {
                 continue;
             }
