@@ -2,9 +2,9 @@
 //!
 //! Data flow: [`weir_policy::model::Policy`] --[`compile`]--> bytes of an [`image`] --[`lookup`]-->
 //! ordered trail of entries --[`run`]--> verdict, marks, counters. Pure: no input or output, no
-//! system calls, no unsafe code; what remembers packets is asked through [`run::Live`]. Everything
-//! the packet path does here is done by the C headers in `crates/plane/bpf` in the same way; tests
-//! hold the two together.
+//! system calls, no unsafe code but in one module of `lookup`; what remembers packets is asked
+//! through [`run::Live`]. Everything the packet path does here is done by the C headers in
+//! `crates/plane/bpf` in the same way; tests hold the two together.
 
 #![deny(unsafe_code)]
 

@@ -98,6 +98,12 @@ pub fn table_hash(address: [u128; 2], ports: u64) -> u64 {
     hash.wrapping_mul(0xe703_7ed1_a0b4_28db)
 }
 
+/// The bit of a hash in the filter of its slot.
+#[inline(always)]
+pub fn slot_filter(hash: u64, shift: u32) -> u32 {
+    1 << (hash >> (shift - 2) & 3)
+}
+
 /// No position: larger than any.
 pub const NONE: u32 = u32::MAX;
 

@@ -398,11 +398,15 @@ static __always_inline __u32 table_next(const __u8 *image, __u64 mask, __u32 tab
 	const __u64 src[2] = { v6 ? p->src[0] & t->masks[0] : 0, p->src[1] & t->masks[1] };
 	const __u64 dst[2] = { v6 ? p->dst[0] & t->masks[2] : 0, p->dst[1] & t->masks[3] };
 	__u64 ports = ((__u64)p->proto << 32 | (__u32)p->src_port << 16 | p->dst_port) & t->ports;
-	__u32 size = t->record, slot, at;
+	__u32 size = t->record, shift = t->shift, slot, at;
+	__u64 hash = table_hash(v6, src, dst, ports);
 
-	slot = table_hash(v6, src, dst, ports) >> (t->shift & 63);
+	slot = hash >> (shift & 63);
 	slot = IMAGE_U32(image, mask, t->slots_at + slot * 4);
-	at = t->groups_at + (slot & ~15U);
+	/* Most slots that are not empty hold records of other keys; the filter tells most of these. */
+	if (!(slot >> (28 + (hash >> ((shift - 2) & 63) & 3)) & 1))
+		return WEIR_NONE;
+	at = t->groups_at + (slot & 0x0ffffff0);
 	slot &= 15;
 	for (int i = 0; i < WEIR_GROUP_MAX; i++) {
 		__u32 position, service;

@@ -5,7 +5,7 @@
 
 use crate::describe::{family_name, table_name};
 use serde::Serialize;
-use weir_policy::model::{ChainId, Counters, Family, Origin, Policy, RuleId, Table};
+use weir_policy::model::{ChainId, Counters, Family, Origin, Policy, Rule, RuleId, Table};
 
 /// Where a rule is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Places<'p> {
 /// One line of `counters --rules --json`: the names and their order are an interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CounterLine {
-    /// `ipv4` or `ipv6`.
+    /// `ipv4`, `ipv6`, or `both` for a rule of a language that has one list.
     pub family: &'static str,
     /// Table.
     pub table: &'static str,
@@ -53,13 +53,15 @@ impl<'p> Places<'p> {
         let mut by_id = vec![None; policy.rule_count as usize];
         for (number, chain) in policy.chains.iter().enumerate() {
             let id = ChainId(number as u32);
-            for rule in &chain.rules {
-                by_id[rule.id.0 as usize] = Some(Place {
+            for rule in chain.rules.iter().filter(|rule| rule.index != Rule::HIDDEN) {
+                let place = &mut by_id[rule.id.0 as usize];
+                // A rule of both families is listed once.
+                *place = place.or(Some(Place {
                     chain: id,
                     index: rule.index,
                     origin: rule.origin,
                     preset: rule.preset,
-                });
+                }));
             }
             if let Some(end) = chain.policy {
                 by_id[end.id.0 as usize] = Some(Place {
@@ -112,6 +114,17 @@ impl<'p> Places<'p> {
             (chain.family, chain.table)
         };
         order.sort_by_key(key);
+        let mut families = vec![None; self.by_id.len()];
+        for chain in &self.policy.chains {
+            for rule in &chain.rules {
+                let family: &mut Option<Option<Family>> = &mut families[rule.id.0 as usize];
+                *family = Some(match *family {
+                    None => Some(chain.family),
+                    Some(known) => known.filter(|known| *known == chain.family),
+                });
+            }
+        }
+        let mut listed = vec![false; self.by_id.len()];
         for number in order {
             let chain = &self.policy.chains[number];
             let ids = chain.policy.map(|end| end.id);
@@ -122,8 +135,18 @@ impl<'p> Places<'p> {
                 let (Some(place), Some(count)) = (self.get(id), counters.get(id.0 as usize)) else {
                     continue;
                 };
+                // One counter may stand in several places: a rule for both families, or one whose
+                // answer depends on the protocol.
+                if std::mem::replace(&mut listed[id.0 as usize], true) {
+                    continue;
+                }
+                let both = families[id.0 as usize] == Some(None);
                 out.push(CounterLine {
-                    family: family_name(chain.family),
+                    family: if both {
+                        "both"
+                    } else {
+                        family_name(chain.family)
+                    },
                     table: table_name(chain.table),
                     chain: chain.name.clone(),
                     index: place.index,

@@ -55,6 +55,56 @@ fn apply(folder: &Folder, netns: &str, more: &[&str]) -> Run {
     folder.weir(&args).expect(0)
 }
 
+#[test]
+fn ipfilter_rules_are_enforced_by_last_match() {
+    if !kernel("ipfilter_rules_are_enforced_by_last_match") {
+        return;
+    }
+    let folder = Folder::new();
+    let netns = Namespace::new("ipf");
+    let rules = "block in log all\npass in on lo all\npass in on lo proto tcp all head 10\n\
+        block return-rst in quick proto tcp from any to any port = 23 group 10\n\
+        pass out all\nblock out proto udp from any to any port = 53\n";
+    folder.file("ipf.conf", rules);
+    folder
+        .weir(&["apply", "--netns", &netns.0, "ipf.conf"])
+        .expect(0);
+    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
+    for (protocol, port) in [("tcp", 23), ("tcp", 24), ("udp", 53), ("udp", 54)] {
+        let send = format!("exec 3<>/dev/{protocol}/127.0.0.1/{port} && echo >&3");
+        netns.run(&["bash", "-c", &send]);
+    }
+    let counters = folder.weir(&["counters", "--rules", "--json", "--netns", &netns.0]);
+    let lines = counters.expect(0).json();
+    let packets = |line: u64| -> u64 {
+        let all = lines["rules"].as_array().or(lines.as_array()).unwrap();
+        let of_line = all
+            .iter()
+            .filter(|rule| rule["line"] == line && rule["index"] != 0);
+        let counts: Vec<u64> = of_line
+            .map(|rule| rule["packets"].as_u64().unwrap())
+            .collect();
+        assert_eq!(counts.len(), 1, "line {line} is listed once: {all:?}");
+        counts[0]
+    };
+    assert_eq!(packets(4), 1, "{lines}");
+    assert_eq!(packets(6), 1, "{lines}");
+    assert!(
+        packets(1) >= 3 && packets(2) == packets(1) && packets(5) > packets(1),
+        "{lines}"
+    );
+    let refused = "pass in proto tcp from any to any port = 22 keep state\n";
+    folder.file("state.conf", refused);
+    let run = folder
+        .weir(&["apply", "--netns", &netns.0, "state.conf"])
+        .expect(3);
+    assert!(
+        run.err.contains("`keep state` is not enforced yet"),
+        "{run:?}"
+    );
+    folder.weir(&["unload", "--netns", &netns.0]).expect(0);
+}
+
 /// The namespace's agent, as status tells it.
 fn agent(folder: &Folder, netns: &str) -> Option<i64> {
     folder.weir(&["status", "--json", "--netns", netns]).json()["agent"].as_i64()

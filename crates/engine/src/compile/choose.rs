@@ -9,11 +9,11 @@ use crate::lookup::table_hash;
 use weir_policy::model::Family;
 
 /// Terms looked at when choosing.
-pub const SAMPLE: usize = 4096;
+pub const SAMPLE: usize = 2048;
 /// Slots that one term may enter in one table.
 pub const REPLICAS_MAX: u128 = 16;
 /// Bits of the slot numbers in which the sample is counted.
-const SLOT_BITS: u32 = 15;
+const SLOT_BITS: u32 = 14;
 
 /// Leading bits of source and destination address, of source and destination port, and of the
 /// protocol (0 or 8).

@@ -6,10 +6,10 @@
 //! what takes more work to see stays in.
 
 use super::flatten::{Entry, Flat};
+use super::hash::QuickMap;
 use super::span::Span;
 use super::term::Term;
 use crate::image::layout::RULES_MAX;
-use std::collections::HashMap;
 
 /// What was left out or joined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,7 +131,7 @@ fn rebuild(flat: Flat, keep: &[Keep]) -> Flat {
 #[derive(Default)]
 struct Shadows {
     /// Position of the first entry with a term.
-    terms: HashMap<Term, u32>,
+    terms: QuickMap<Term, u32>,
     /// In order of position, to take back what a jump skips.
     log: Vec<(u32, Term)>,
     /// Which fields the terms leave open, as bits: a count for each shape.
@@ -141,7 +141,7 @@ struct Shadows {
 }
 
 /// Large terms that every later one is compared with.
-const LARGE_MAX: usize = 96;
+const LARGE_MAX: usize = 64;
 
 /// The share of all packets in a term (logarithm), services aside.
 fn size(term: &Term) -> f64 {

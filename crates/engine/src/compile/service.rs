@@ -2,7 +2,7 @@
 //!
 //! A policy has few distinct services, so terms hold a number and intersections are remembered.
 
-use std::collections::HashMap;
+use super::hash::QuickMap;
 
 /// A set of values of an 8-bit field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +19,20 @@ impl Bits {
             bits[usize::from(value) / 64] |= u64::from(f(value)) << (value % 64);
         }
         Bits(bits)
+    }
+
+    /// The values in ranges.
+    pub fn ranges(ranges: &[(u8, u8)]) -> Self {
+        let mut bits = [0; 4];
+        for value in ranges.iter().flat_map(|(first, last)| *first..=*last) {
+            bits[usize::from(value) / 64] |= 1 << (value % 64);
+        }
+        Bits(bits)
+    }
+
+    /// The values that are not in the set.
+    pub fn complement(&self) -> Self {
+        Bits(self.0.map(|word| !word))
     }
 
     /// Whether a value is in the set.
@@ -87,16 +101,16 @@ pub type ServiceId = u32;
 #[derive(Debug)]
 pub struct Services {
     all: Vec<Service>,
-    numbers: HashMap<Service, ServiceId>,
-    products: HashMap<(ServiceId, ServiceId), Option<ServiceId>>,
+    numbers: QuickMap<Service, ServiceId>,
+    products: QuickMap<(ServiceId, ServiceId), Option<ServiceId>>,
 }
 
 impl Default for Services {
     fn default() -> Self {
         let mut services = Services {
             all: Vec::new(),
-            numbers: HashMap::new(),
-            products: HashMap::new(),
+            numbers: QuickMap::default(),
+            products: QuickMap::default(),
         };
         services.number(Service::ANY);
         services

@@ -9,10 +9,15 @@ use super::service::{Bits, Service, Services};
 use super::span::Span;
 use super::term::{Term, address_last};
 use crate::packet::key::{fragment, transport};
+use std::sync::LazyLock;
 use weir_policy::model::{
     AddrMatch, Cond, Family, NamedSet, RangeSet, SetDimension, SetEntry, SetField, SetId, SetPart,
     Test, handling,
 };
+
+/// Kinds of packets that have ports.
+static WITH_PORTS: LazyLock<Bits> =
+    LazyLock::new(|| Bits::of(|v| (transport::TCP..=transport::SCTP).contains(&(v & 7))));
 
 /// What turning tests into terms needs to know.
 pub struct Context<'p> {
@@ -69,7 +74,10 @@ impl Context<'_> {
                 })
             }
             Cond::Proto(set) => {
-                let proto = Bits::of(|v| set.contains(v) != negate);
+                let mut proto = Bits::ranges(set.ranges());
+                if negate {
+                    proto = proto.complement();
+                }
                 self.service(Service {
                     proto,
                     ..Service::ANY
@@ -167,7 +175,7 @@ impl Context<'_> {
         dst: Option<&RangeSet<u16>>,
         negate: bool,
     ) -> Vec<Term> {
-        let kind = Bits::of(|v| (transport::TCP..=transport::SCTP).contains(&(v & 7)));
+        let kind = *WITH_PORTS;
         let mut terms = self.service(Service {
             kind,
             ..Service::ANY

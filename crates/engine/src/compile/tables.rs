@@ -16,9 +16,10 @@ use super::layers::Layers;
 use super::span::Span;
 use super::term::{Term, address_last};
 use crate::image::layout::{
-    GROUP_MAX, HashTable, Prefixes4, Record4, Record6, SERVICES_MAX, TABLES_MAX,
+    GROUP_MAX, HashTable, Prefixes4, Record4, Record6, SERVICES_MAX, SLOT_FILTER, TABLES_MAX,
 };
 use crate::image::write::Writer;
+use crate::lookup::slot_filter;
 use weir_policy::model::Family;
 use zerocopy::IntoBytes;
 
@@ -263,17 +264,15 @@ fn fill(cut: &Cut, open: &[Item], terms: &[Placed], family: Family) -> Filled {
     let slots = (hashes.len() + hashes.len() / 3).next_power_of_two();
     let shift = 64 - slots.trailing_zeros().clamp(4, 26);
     let mut counts = vec![0u8; 1 << (64 - shift)];
+    let mut filters = vec![0u8; 1 << (64 - shift)];
     // (slot, item): sorted, groups are together and in evaluation order.
     let mut taken: Vec<(u32, u32)> = Vec::with_capacity(hashes.len());
     let mut own: Vec<u32> = Vec::new();
     let mut from = 0;
     for (number, item) in open.iter().enumerate() {
         own.clear();
-        own.extend(
-            hashes[from..ends[number] as usize]
-                .iter()
-                .map(|h| (h >> shift) as u32),
-        );
+        let hashes = &hashes[from..ends[number] as usize];
+        own.extend(hashes.iter().map(|h| (h >> shift) as u32));
         from = ends[number] as usize;
         own.sort_unstable();
         own.dedup();
@@ -283,6 +282,9 @@ fn fill(cut: &Cut, open: &[Item], terms: &[Placed], family: Family) -> Filled {
             continue;
         }
         own.iter().for_each(|slot| counts[*slot as usize] += 1);
+        for hash in hashes {
+            filters[(hash >> shift) as usize] |= slot_filter(*hash, shift) as u8;
+        }
         taken.extend(own.iter().map(|slot| (*slot, number as u32)));
     }
     taken.sort_unstable();
@@ -292,7 +294,8 @@ fn fill(cut: &Cut, open: &[Item], terms: &[Placed], family: Family) -> Filled {
     for (at, (slot, number)) in taken.iter().enumerate() {
         if at == 0 || taken[at - 1].0 != *slot {
             let count = u32::from(counts[*slot as usize]);
-            words[*slot as usize] = records.len() as u32 | count;
+            let filter = u32::from(filters[*slot as usize]) << SLOT_FILTER;
+            words[*slot as usize] = filter | records.len() as u32 | count;
         }
         let item = &open[*number as usize];
         let position = terms[item.term as usize].1;

@@ -208,7 +208,8 @@ pub struct HashTable {
     pub ports: u64,
     /// 64 less the number of bits of a slot number.
     pub shift: u32,
-    /// Slots: u32 `offset of the group from groups_at, a multiple of 16 | records`, 0 when empty.
+    /// Slots: u32 `filter << 28 | offset of the group from groups_at, a multiple of 16 | records`,
+    /// 0 when empty. A packet whose hash has no bit in the filter meets none of the records.
     pub slots_at: u32,
     /// Bytes of a record: 16 for IPv4 prefixes, 32 for IPv4 ranges, 64 for IPv6.
     pub record: u32,
@@ -219,6 +220,9 @@ pub struct HashTable {
     /// Zero.
     pub padding: u32,
 }
+
+/// Where the filter of a slot begins.
+pub const SLOT_FILTER: u32 = 28;
 
 /// A record of prefixes of IPv4 addresses: what must hold, where it stands.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]

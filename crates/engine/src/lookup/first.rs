@@ -8,7 +8,7 @@ use crate::image::layout::{Chunk, DIM_DST_PORT, DIM_SRC_PORT, Fold, HashTable, L
 use std::marker::PhantomData;
 
 #[cfg(target_arch = "x86_64")]
-use super::vector::Vector;
+use super::vector::{BATCH, Vector};
 
 /// What a lookup reads of a root.
 #[derive(Clone, Debug)]
@@ -174,8 +174,22 @@ impl Searcher<'_, '_> {
 
     /// The positions for many packets. `out` must be as long as `keys`.
     pub fn first_of_each(&self, keys: &[Key], out: &mut [u32]) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(vector) = self.vector {
+            let last = self.root.entries - 1;
+            let known = |key: &Key| key.class.iter().all(|c| u32::from(*c) < self.classes);
+            for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
+                if keys.iter().all(known) {
+                    vector.first_of_each(&self.parts, last, keys, out);
+                } else {
+                    let each = keys.iter().zip(out);
+                    each.for_each(|(key, out)| *out = self.first_scalar(key));
+                }
+            }
+            return;
+        }
         for (key, out) in keys.iter().zip(out) {
-            *out = self.first(key);
+            *out = self.first_scalar(key);
         }
     }
 

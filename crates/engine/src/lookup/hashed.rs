@@ -1,28 +1,40 @@
 //! Probing a hashed table.
 
 use super::class::{u32_at, u64_at};
-use super::{Key, NONE, table_hash};
-use crate::image::layout::HashTable;
+use super::{Key, NONE, slot_filter, table_hash};
+use crate::image::layout::{HashTable, SLOT_FILTER};
 
-/// The number of a packet's slot.
+/// Bits of a slot that are the offset of its group.
+const SLOT_OFFSET: u32 = (1 << SLOT_FILTER) - 16;
+
+/// The hash of a packet's key in a table.
 #[inline(always)]
-pub fn slot_number(table: &HashTable, key: &Key) -> u32 {
+pub fn hash_of(table: &HashTable, key: &Key) -> u64 {
     let masks = table.masks.map(u128::from);
     let address = [
         key.address[0] & (masks[0] << 64 | masks[1]),
         key.address[1] & (masks[2] << 64 | masks[3]),
     ];
     let ports = u64::from(key.proto) << 32 | u64::from(key.port[0]) << 16 | u64::from(key.port[1]);
-    (table_hash(address, ports & table.ports) >> table.shift) as u32
+    table_hash(address, ports & table.ports)
+}
+
+/// What is in a slot for a packet: offset of the group and number of records; no records when the
+/// filter says that none can hold.
+#[inline(always)]
+pub fn group_of(slot: u32, filter: u32) -> (u32, u32) {
+    let passes = u32::from(slot >> SLOT_FILTER & filter != 0);
+    (slot & SLOT_OFFSET, slot & 15 & passes.wrapping_neg())
 }
 
 /// The first position from `from` on in one table; [`NONE`] without. `services` is where the row of
 /// services is that hold.
 #[inline(always)]
 pub fn probe(bytes: &[u8], table: &HashTable, key: &Key, services: u32, from: u32) -> u32 {
-    let group = u32_at(bytes, table.slots_at + slot_number(table, key) * 4);
-    let at = (table.groups_at + (group & !15)) as usize;
-    let count = (group & 15) as usize;
+    let hash = hash_of(table, key);
+    let slot = u32_at(bytes, table.slots_at + (hash >> table.shift) as u32 * 4);
+    let (offset, count) = group_of(slot, slot_filter(hash, table.shift));
+    let (at, count) = ((table.groups_at + offset) as usize, count as usize);
     let size = table.record as usize;
     let records = bytes.get(at..at + count * size).unwrap_or_default();
     let served =

@@ -8,15 +8,18 @@
 #![allow(unsafe_code)]
 
 use super::first::Parts;
-use super::{Key, NONE, hashed};
+use super::{Key, NONE, hashed, slot_filter};
 use crate::image::layout::{
     AddressMap, Chunk, FOLD_LINKS, FOLD_PORTS, Fold, HashTable, Map, TABLES_MAX,
 };
 use std::arch::x86_64::{
-    __m512i, _mm512_and_si512, _mm512_maskz_loadu_epi64, _mm512_set4_epi32, _mm512_set4_epi64,
-    _mm512_shuffle_epi8, _mm512_srlv_epi32, _mm512_storeu_si512, _mm512_test_epi32_mask,
-    _mm512_test_epi64_mask, _mm512_xor_si512,
+    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_and_si512, _mm512_maskz_loadu_epi64,
+    _mm512_set4_epi32, _mm512_set4_epi64, _mm512_shuffle_epi8, _mm512_srlv_epi32,
+    _mm512_storeu_si512, _mm512_test_epi32_mask, _mm512_test_epi64_mask, _mm512_xor_si512,
 };
+
+/// Packets of one batch.
+pub const BATCH: usize = 16;
 
 /// Proof that the CPU has the instructions, over the bytes of a checked image.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +54,22 @@ impl<'b> Vector<'b> {
     #[inline(always)]
     fn small(self, at: u32, index: u32) -> u32 {
         self.at::<u16>(at + index * 2).into()
+    }
+
+    /// The group of a hash in a table: offset and number of records.
+    #[inline(always)]
+    fn slot(self, table: &HashTable, hash: u64) -> u32 {
+        let slot = self.at(table.slots_at + (hash >> table.shift) as u32 * 4);
+        let (offset, count) = hashed::group_of(slot, slot_filter(hash, table.shift));
+        offset | count
+    }
+
+    /// Asks for the line at an offset.
+    #[inline(always)]
+    fn prefetch(self, at: u32) {
+        let from = self.bytes.as_ptr().wrapping_add(at as usize);
+        // SAFETY: prefetching has no effect on memory and faults nowhere.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
     }
 
     #[inline(always)]
@@ -101,21 +120,84 @@ impl<'b> Vector<'b> {
         unsafe { self.first_of_parts(parts, last, key) }
     }
 
+    /// The first positions for at most [`BATCH`] packets: what one of them waits for is asked for
+    /// while the others are served.
+    #[inline(always)]
+    pub fn first_of_each(self, parts: &Parts, last: u32, keys: &[Key], out: &mut [u32]) {
+        // SAFETY: the CPU has the instructions, as `new` found.
+        unsafe { self.batch(parts, last, keys, out) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
+    fn batch(self, parts: &Parts, last: u32, keys: &[Key], out: &mut [u32]) {
+        // Hashes, then slots.
+        let mut slots = [[0u64; BATCH]; TABLES_MAX];
+        let mut services = [0u32; BATCH];
+        let mut rows = [[0u32; 3]; BATCH];
+        let ahead = match parts.chunks.as_slice() {
+            [(chunk, _)] if parts.splits == 0 && chunk.rows == 3 && chunk.words > 1 => Some(chunk),
+            _ => None,
+        };
+        for (slots, table) in slots.iter_mut().zip(&parts.tables) {
+            for (slot, key) in slots.iter_mut().zip(keys) {
+                *slot = hashed::hash_of(table, key);
+                self.prefetch(table.slots_at + (*slot >> table.shift) as u32 * 4);
+            }
+        }
+        for (at, key) in keys.iter().enumerate().take(BATCH) {
+            if let Some(chunk) = ahead {
+                rows[at] = self.rows(chunk, key);
+                for row in rows[at] {
+                    self.prefetch(row);
+                    self.prefetch(row + 64);
+                }
+            }
+            if !parts.tables.is_empty() {
+                services[at] = self.fold_row(&parts.fold, key);
+            }
+        }
+        for (slots, table) in slots.iter_mut().zip(&parts.tables) {
+            for slot in slots.iter_mut().take(keys.len()) {
+                let group = self.slot(table, *slot);
+                *slot = group.into();
+                if group & 15 != 0 {
+                    self.prefetch(table.groups_at + (group & !15));
+                    self.prefetch(table.groups_at + (group & !15) + 48);
+                }
+            }
+        }
+        for (at, (key, out)) in keys.iter().zip(out).enumerate().take(BATCH) {
+            let mut best = last;
+            for (slots, table) in slots.iter().zip(&parts.tables) {
+                best = best.min(self.group(table, slots[at] as u32, key, services[at]));
+            }
+            *out = match ahead {
+                Some(chunk) => best.min(self.first_in_rows(chunk, &rows[at])),
+                None => self.first_of_chunks(parts, best, key),
+            };
+        }
+    }
+
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
     fn first_of_parts(self, parts: &Parts, last: u32, key: &Key) -> u32 {
         let mut best = last;
         if !parts.tables.is_empty() {
             let mut slots = [0u32; TABLES_MAX];
             for (slot, table) in slots.iter_mut().zip(&parts.tables) {
-                *slot = self.at(table.slots_at + hashed::slot_number(table, key) * 4);
+                *slot = self.slot(table, hashed::hash_of(table, key));
             }
             let services = self.fold_row(&parts.fold, key);
             for (slot, table) in slots.iter().zip(&parts.tables) {
-                if *slot != 0 {
-                    best = best.min(self.group(table, *slot, key, services));
-                }
+                best = best.min(self.group(table, *slot, key, services));
             }
         }
+        self.first_of_chunks(parts, best, key)
+    }
+
+    /// The first position of the chunks that a packet can meet, if it is before `best`.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
+    #[inline]
+    fn first_of_chunks(self, parts: &Parts, best: u32, key: &Key) -> u32 {
         for (chunk, least) in parts.chunks_of(key) {
             if *least >= best {
                 break;
@@ -135,6 +217,13 @@ impl<'b> Vector<'b> {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
     #[inline]
     fn chunk<const ROWS: usize>(self, chunk: &Chunk, key: &Key) -> u32 {
+        self.first_in_rows(chunk, &self.rows::<ROWS>(chunk, key))
+    }
+
+    /// Where the rows of a chunk are that a packet's fields lead to.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
+    #[inline]
+    fn rows<const ROWS: usize>(self, chunk: &Chunk, key: &Key) -> [u32; ROWS] {
         let [source, destination] = &chunk.addresses;
         let stride = chunk.stride;
         let mut rows = [0; ROWS];
@@ -146,6 +235,13 @@ impl<'b> Vector<'b> {
             let map = &chunk.ports[side];
             rows[3 + side] = map.rows_at + stride * self.port_class(map, key.port[side]);
         }
+        rows
+    }
+
+    /// The position of the first term that holds by all rows; [`NONE`] without.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
+    #[inline]
+    fn first_in_rows<const ROWS: usize>(self, chunk: &Chunk, rows: &[u32; ROWS]) -> u32 {
         if chunk.words == 1 {
             let word = rows
                 .iter()
@@ -158,8 +254,8 @@ impl<'b> Vector<'b> {
         let mut from = 0;
         while from < chunk.words {
             let left = chunk.words - from;
-            let low = self.and_words(&rows, from, left.min(8));
-            let high = self.and_words(&rows, from + 8, left.saturating_sub(8).min(8));
+            let low = self.and_words(rows, from, left.min(8));
+            let high = self.and_words(rows, from + 8, left.saturating_sub(8).min(8));
             let found = u32::from(_mm512_test_epi64_mask(low, low))
                 | u32::from(_mm512_test_epi64_mask(high, high)) << 8;
             if found != 0 {
@@ -207,31 +303,30 @@ impl<'b> Vector<'b> {
         let own = _mm512_set4_epi64(0, pair, 0, pair);
         // Of each record, bytes 14 and 15 to the low bytes of its first two numbers.
         let pick = _mm512_set4_epi32(-1, -1, !0xff | 15, !0xff | 14);
-        let mut holds = 0u32;
-        for half in 0..2 {
-            let left = count.saturating_sub(half * 4).min(4);
-            if half > 0 && left == 0 {
-                break;
-            }
+        let half = |first: u32| {
+            let left = count.saturating_sub(first).min(4);
             let lanes = ((1u32 << (left * 2)) - 1) as u8;
-            let from = self.bytes.as_ptr().wrapping_add((at + half * 64) as usize);
+            let from = self.bytes.as_ptr().wrapping_add((at + first * 16) as usize);
             // SAFETY: only lanes of records that the group has are read.
             let records = unsafe { _mm512_maskz_loadu_epi64(lanes, from.cast()) };
             let shifts = _mm512_shuffle_epi8(records, pick);
             let differs = _mm512_srlv_epi32(_mm512_xor_si512(records, own), shifts);
             let differs = u32::from(_mm512_test_epi32_mask(differs, differs));
-            let valid = (1u32 << (left * 4)) - 1;
-            holds |= (!(differs | differs >> 1) & 0x1111 & valid) << (half * 16);
-        }
-        while holds != 0 {
-            let record = at + holds.trailing_zeros() * 4;
+            !(differs | differs >> 1) & 0x1111 & ((1u32 << (left * 4)) - 1)
+        };
+        let mut holds = half(0) | half(4) << 16;
+        // Without a branch as long as no two records hold by their addresses: whether one does is
+        // hard to foretell. Without any, the first place is read for nothing; it exists.
+        loop {
+            let record = at + (holds.trailing_zeros() & 28) * 4;
             let service = self.small(record + 12, 0);
             let word: u64 = self.at(services + (service >> 6) * 8);
-            if word >> (service & 63) & 1 != 0 {
-                return self.at(record + 8);
+            let served = (word >> (service & 63)) as u32 & u32::from(holds != 0) & 1;
+            let position = self.at::<u32>(record + 8) | served.wrapping_sub(1);
+            holds &= holds.wrapping_sub(1);
+            if holds == 0 || served != 0 {
+                return position;
             }
-            holds &= holds - 1;
         }
-        NONE
     }
 }

@@ -81,7 +81,8 @@ pub struct Rule {
     pub id: RuleId,
     /// Where it was written. Several rules may share an origin (address lists).
     pub origin: Origin,
-    /// Number within its chain as the user counts it, from 1.
+    /// Number within its chain as the user counts it, from 1; [`Rule::HIDDEN`] for what lowering
+    /// made beside the rules of the text.
     pub index: u32,
     /// Conditions, in evaluation order. An empty list matches every packet.
     pub tests: Vec<Test>,
@@ -91,6 +92,11 @@ pub struct Rule {
     pub flow: Flow,
     /// Counters written in the file.
     pub preset: Counters,
+}
+
+impl Rule {
+    /// [`Rule::index`] of a rule that nobody wrote: it is not listed.
+    pub const HIDDEN: u32 = u32::MAX;
 }
 
 /// A chain of rules.

@@ -65,6 +65,13 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
             let Some(saved) = kernel.active_texts()? else {
                 return Err(failure(Exit::Negative, "no policy is enforced here"));
             };
+            if crate::ipf::are_meant(&saved.sources, saved.dialect.as_deref()) {
+                let reading = ReadingArgs {
+                    dialect: saved.dialect,
+                    ..ReadingArgs::default()
+                };
+                return crate::ipf::check::show_texts(&saved.sources, &reading, out);
+            }
             match args.counters {
                 false => input::parse_saved(&saved)?,
                 true => with_counters(&kernel, input::load_saved(&saved)?)?,

@@ -48,8 +48,8 @@ pub struct Loaded {
 fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> {
     let ours = |text: &SavedSource| dialect::ipf::detect(&text.text).is_some();
     if matches!(wanted, Some("ipf" | "hpux")) || wanted.is_none() && texts.iter().any(ours) {
-        let message = "IPFilter rules are not enforced in the kernel yet: check, show, explain, \
-                       replay, ipftest and ipfstat read them";
+        let message = "this can't be done with IPFilter rules yet; `weir show FILE` prints them, \
+                       and ipftest, explain, replay and ipfstat read them";
         return Err(failure(Exit::Unsupported, message));
     }
     let wanted = wanted.and_then(Dialect::from_name);
@@ -164,7 +164,27 @@ pub fn load_texts(texts: &[SavedSource], reading: &ReadingArgs) -> anyhow::Resul
     Ok(loaded)
 }
 
+/// IPFilter's languages, whose files say nothing that the others do.
+fn lists(texts: &[SavedSource], reading: &ReadingArgs) -> Option<Loaded> {
+    if !crate::ipf::are_meant(texts, reading.dialect.as_deref()) {
+        return None;
+    }
+    let lowered = crate::ipf::enforce::lower_texts(texts, reading);
+    Some(Loaded {
+        sources: lowered.sources,
+        parsed: Vec::new(),
+        diagnostics: lowered.diagnostics,
+        answers: Answers::default(),
+        origins: lowered.policy.as_ref().map_or_else(Vec::new, origins),
+        policy: lowered.policy,
+    })
+}
+
 fn lower_texts(texts: &[SavedSource], reading: &ReadingArgs) -> anyhow::Result<Loaded> {
+    if let Some(loaded) = lists(texts, reading) {
+        loaded.tell(Severity::Note);
+        return Ok(loaded);
+    }
     let mut loaded = parse(texts, reading.dialect.as_deref())?;
     loaded.lower(Hosts::asking(), reading.allow_unsupported);
     loaded.tell(Severity::Note);
@@ -188,6 +208,15 @@ pub fn parse_saved(saved: &Saved) -> anyhow::Result<Loaded> {
 
 /// Parses and lowers the kept texts of a policy as they were when it was applied.
 pub fn load_saved(saved: &Saved) -> anyhow::Result<Loaded> {
+    let reading = ReadingArgs {
+        dialect: saved.dialect.clone(),
+        allow_unsupported: saved.allow_unsupported,
+        ..ReadingArgs::default()
+    };
+    if let Some(loaded) = lists(&saved.sources, &reading) {
+        loaded.check_errors()?;
+        return Ok(loaded);
+    }
     let mut loaded = parse(&saved.sources, saved.dialect.as_deref())?;
     loaded.lower(Hosts::known(&saved.names), saved.allow_unsupported);
     loaded.check_errors()?;

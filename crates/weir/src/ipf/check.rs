@@ -5,8 +5,9 @@
 
 use super::files::{Reading, Rules};
 use crate::exit::Exit;
-use crate::input::{FileArgs, Message, ReadingArgs, messages};
+use crate::input::{FileArgs, Message, ReadingArgs, messages, read_files};
 use crate::output::{Output, count, report};
+use crate::state::SavedSource;
 use serde::Serialize;
 use std::path::PathBuf;
 use weir_policy::dialect::ipf::load::Unit;
@@ -135,7 +136,16 @@ struct Shown {
 
 /// Shows.
 pub fn show(files: &[PathBuf], args: &ReadingArgs, out: &mut Output) -> anyhow::Result<Exit> {
-    let rules = Rules::of_files(files, &reading_of(args))?;
+    show_texts(&read_files(files)?, args, out)
+}
+
+/// The same of texts that are already read.
+pub fn show_texts(
+    texts: &[SavedSource],
+    args: &ReadingArgs,
+    out: &mut Output,
+) -> anyhow::Result<Exit> {
+    let rules = Rules::of_texts(texts, &reading_of(args));
     rules.tell(Severity::Warning);
     rules.check()?;
     let mut text = String::new();

@@ -5,6 +5,7 @@
 
 use crate::exit::{Exit, failure};
 use crate::input::read_files;
+use crate::state::SavedSource;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use weir_policy::dialect::ipf::load::RuleSet;
@@ -91,9 +92,13 @@ impl Rules {
 
     /// Reads files of rules, pools and translation rules, each told by its content.
     pub fn of_files(files: &[PathBuf], reading: &Reading) -> anyhow::Result<Self> {
+        Ok(Self::of_texts(&read_files(files)?, reading))
+    }
+
+    /// The same of texts that are already read.
+    pub fn of_texts(texts: &[SavedSource], reading: &Reading) -> Self {
         let mut out = Rules::default();
         let mut reading = reading.clone();
-        let texts = read_files(files)?;
         let hpux = texts
             .iter()
             .any(|text| ipf::detect(&text.text) == Some(Kind::Rules(Language::Hpux)));
@@ -127,7 +132,7 @@ impl Rules {
             }
         }
         out.load();
-        Ok(out)
+        out
     }
 
     fn add_pools(&mut self, name: &str, text: &str) {

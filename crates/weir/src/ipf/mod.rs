@@ -5,6 +5,7 @@
 //! `weir_policy::eval::ipf`.
 
 pub mod check;
+pub mod enforce;
 pub mod files;
 pub mod hex;
 pub mod judge;
@@ -14,6 +15,7 @@ pub mod text;
 pub mod tunables;
 
 use crate::input::ReadingArgs;
+use crate::state::SavedSource;
 use std::path::{Path, PathBuf};
 use weir_policy::dialect::ipf;
 
@@ -26,6 +28,16 @@ pub fn is_meant(files: &[PathBuf], reading: &ReadingArgs) -> bool {
             file != Path::new("-")
                 && std::fs::read_to_string(file).is_ok_and(|text| ipf::detect(&text).is_some())
         }),
+    }
+}
+
+/// The same of texts that are already read.
+pub fn are_meant(texts: &[SavedSource], dialect: Option<&str>) -> bool {
+    match dialect {
+        Some(name) => ["ipf", "hpux"].contains(&name),
+        None => texts
+            .first()
+            .is_some_and(|text| ipf::detect(&text.text).is_some()),
     }
 }
 

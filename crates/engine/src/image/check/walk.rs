@@ -240,13 +240,16 @@ impl Checker<'_, '_> {
         hold((34..64).contains(&table.shift), "the number of slots")?;
         let slots = 1u32 << (64 - table.shift);
         self.array(table.slots_at, slots, 4, "slots")?;
+        // Walkers may read the first record of an empty slot, and take nothing from it.
+        self.array(table.groups_at, 1, record as usize, "groups")?;
         for slot in 0..slots {
             let group: u32 = self.image.read(table.slots_at + slot * 4);
             let count = group & 15;
             hold(count as usize <= GROUP_MAX, "the size of a group")?;
-            let at = u64::from(table.groups_at) + u64::from(group & !15);
+            let at = u64::from(table.groups_at) + u64::from(group & 0x0fff_fff0);
             let end = at + u64::from(count) * u64::from(record);
-            hold(count == 0 || (at >= 64 && end <= self.length), "a group")?;
+            let empty = count == 0 && group == 0;
+            hold(empty || (at >= 64 && end <= self.length), "a group")?;
             for number in 0..count {
                 self.record(at as u32 + number * record, record, root)?;
             }

@@ -1,11 +1,11 @@
 //! Rules to the rule model: IPFilter's lists as chains that propose verdicts.
 //!
-//! In: a loaded rule set and its tables. Out: a [`Policy`], or located errors. `in` rules are judged
-//! at PREROUTING, `out` rules at FORWARD and OUTPUT, so that a forwarded packet meets both lists, as
-//! on the original, with the interface that receives or sends it. A rule without `quick` proposes
-//! its verdict, a `quick` one decides; a head proposes and leads into its group. What a deciding
-//! rule logs is logged behind the list, if its proposal still stands there. Accounting lists are
-//! chains of their own, in front of `in` and, for what passed, behind `out`.
+//! In: a loaded rule set and its tables. Out: a [`Policy`], or located errors. `in` rules are
+//! judged at PREROUTING, `out` rules at FORWARD and OUTPUT, so that a forwarded packet meets both
+//! lists, as on the original, with the interface that receives or sends it. A rule without `quick`
+//! proposes its verdict, a `quick` one decides; a head proposes and leads into its group. What a
+//! deciding rule logs is logged behind the list, if its proposal still stands there. Accounting
+//! lists are chains of their own, in front of `in` and, for what passed, behind `out`.
 //!
 //! Not here yet, refused by name: whatever remembers packets (`keep`, `pps`), whatever sends them
 //! elsewhere, and conditions that [`crate::model::Packet`] has no field for. `eval::ipf` is the
@@ -225,7 +225,7 @@ impl Lowering<'_> {
                 let to = (position + 1 + count as usize).min(list.len());
                 skips.push((rules.len(), to));
             }
-            self.rule(family, unit, table, number, &mut rules);
+            self.rule((family, unit, table), number, position, &mut rules);
             if rule.action == Action::Log && !is_root {
                 self.end_of_quick(name, &mut rules);
             }
@@ -252,9 +252,6 @@ impl Lowering<'_> {
             },
             preset: Counters::default(),
         });
-        for (index, rule) in rules.iter_mut().enumerate() {
-            rule.index = index as u32 + 1;
-        }
         self.policy.chains.push(Chain {
             name: name.to_owned(),
             family,
@@ -283,6 +280,7 @@ impl Lowering<'_> {
             rule.ops.clear();
             rule.flow = Flow::Return;
             rule.id = self.hidden();
+            rule.index = crate::model::Rule::HIDDEN;
             rules.push(rule);
         }
     }
@@ -299,10 +297,9 @@ impl Lowering<'_> {
     /// What a rule becomes. A reset answers only TCP, so such a rule is two, with one counter.
     fn rule(
         &mut self,
-        family: Family,
-        unit: Unit,
-        table: Table,
+        (family, unit, table): (Family, Unit, Table),
         number: usize,
+        position: usize,
         rules: &mut Vec<crate::model::Rule>,
     ) {
         let rule = &self.set.rules[number];
@@ -322,7 +319,7 @@ impl Lowering<'_> {
         let made = |tests: Vec<Test>, ops: Vec<Op>, flow: Flow| crate::model::Rule {
             id,
             origin: self.origin(rule),
-            index: 0,
+            index: position as u32 + 1,
             tests,
             ops,
             flow,
@@ -414,6 +411,7 @@ impl Lowering<'_> {
             })];
             rule.flow = Flow::Next;
             rule.id = self.hidden();
+            rule.index = crate::model::Rule::HIDDEN;
             rules.push(rule);
         }
     }
