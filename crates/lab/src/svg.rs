@@ -217,14 +217,14 @@ fn draw(out: &mut String, panel: &Panel, top: f64) {
     let step = (right - LEFT) / panel.categories.len().max(1) as f64;
     for (at, category) in panel.categories.iter().enumerate() {
         let middle = LEFT + (at as f64 + 0.5) * step;
-        text(
-            out,
-            (middle, bottom + 16.0),
-            11.0,
-            "middle",
-            "#222222",
-            category,
-        );
+        // Many names stand in two rows, so that long ones do not meet.
+        let row = if panel.categories.len() > 14 {
+            at % 2
+        } else {
+            0
+        };
+        let below = bottom + 16.0 + row as f64 * 13.0;
+        text(out, (middle, below), 11.0, "middle", "#222222", category);
         let count = panel.series.len() as f64;
         for (number, series) in panel.series.iter().enumerate() {
             // Marks of a category stand side by side, so that equal ones can both be seen.
@@ -257,8 +257,8 @@ fn legend(out: &mut String, panel: &Panel, y: f64) {
     let mut x = LEFT + 24.0 + panel.title.chars().count() as f64 * 7.2;
     for series in &panel.series {
         mark(out, series, (x, y - 4.0), 4.0);
-        text(out, (x + 8.0, y), 11.0, "start", "#222222", &series.label);
-        x += 26.0 + series.label.chars().count() as f64 * 6.0;
+        text(out, (x + 8.0, y), 10.0, "start", "#222222", &series.label);
+        x += 24.0 + series.label.chars().count() as f64 * 5.4;
     }
 }
 

@@ -41,6 +41,10 @@ pub enum Command {
     Replay(cmd::replay::Args),
     /// Run packets through IPFilter rules, as IPFilter's ipftest does; needs no privilege.
     Ipftest(cmd::ipftest::Args),
+    /// Run a firewall script of FreeBSD and record the rules that it makes; needs no privilege.
+    IpfwRecord(crate::ipfw::record::Args),
+    /// Carry out a command of ipfw on a saved rule set; needs no privilege.
+    Ipfw(crate::ipfw::tool::Args),
     /// Read IPFilter rules and print them as loaded, as IPFilter's ipf -nv does.
     Ipf(cmd::ipf::Args),
     /// Print the lists of IPFilter rule files, as IPFilter's ipfstat does.
@@ -91,6 +95,8 @@ impl Command {
             Command::Flows(args) => args.json,
             Command::Log(args) => args.json,
             Command::Unload(args) => args.json,
+            Command::IpfwRecord(args) => args.json,
+            Command::Ipfw(_) => false,
             Command::Ipftest(_) | Command::Ipf(_) | Command::Ipfstat(_) => false,
             Command::Ipnat(_) | Command::Ippool(_) => false,
             Command::Bench(args) => args.json(),

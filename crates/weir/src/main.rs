@@ -32,6 +32,10 @@ use output::{Format, Output};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Called as a tool of a script that is being recorded: answered before anything is parsed.
+    if let Some(code) = ipfw::record::shim::run() {
+        return code;
+    }
     let cli = cli::Cli::parse();
     let format = match cli.command.json() {
         true => Format::Json,
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
     match done {
         Ok(exit) => exit.into(),
         Err(error) if exit::is_broken_pipe(&error) => Exit::Done.into(),
+        Err(error) if let Some(code) = ipfw::tool::status(&error) => code,
         Err(error) => {
             // What the command had to say before it failed still belongs to the reader.
             let _ = out.failed(&error);

@@ -133,7 +133,7 @@ fn usage_and_unreadable_files_exit_with_two() {
     assert_eq!((&json["schema"], &json["exit"]), (&1.into(), &2.into()));
     folder.weir(&["check"]).expect(2);
     folder.weir(&["nonsense"]).expect(2);
-    folder.file("what", "pass in all\n");
+    folder.file("what", "hello there\n");
     let run = folder.weir(&["check", "what"]).expect(2);
     assert!(run.err.contains("--dialect"), "{}", run.err);
     std::fs::write(folder.0.join("bytes"), b"*filter\n\xff\xfe\n").unwrap();

@@ -135,7 +135,6 @@ fn what_is_not_there_is_refused() {
         (&["ipnat", "-nf", "n"], 0),
         (&["check", "n"], 3),
         (&["check", "r"], 0),
-        (&["apply", "r"], 3),
     ] {
         let (found, text) = weir(&folder, arguments);
         assert_eq!(found, code, "{arguments:?}: {text}");

@@ -38,6 +38,9 @@ pub struct Options {
     /// IPv6 addresses
     #[arg(long)]
     v6: bool,
+    /// Measure DPDK's librte_acl beside it: the program of peers/rte_acl.c (IPv4)
+    #[arg(long, value_name = "PROGRAM")]
+    rte_acl: Option<PathBuf>,
     /// Print the lines that definitions/classify.csv should have, and check none
     #[arg(long)]
     define: bool,
@@ -48,6 +51,8 @@ struct Row {
     family: String,
     rules: usize,
     answer: Value,
+    /// Of librte_acl: algorithm and batch size, nanoseconds, seconds to build.
+    rte_acl: Vec<(String, f64, f64)>,
 }
 
 /// Runs the command.
@@ -69,8 +74,12 @@ pub fn run(options: &Options) -> Result<()> {
     let mut rows = Vec::new();
     for &rules in &options.sizes {
         for family in &families {
-            let answer = one(options, &weir, &folder.0, family, rules)
-                .with_context(|| format!("{family} with {rules} rules"))?;
+            let name = || format!("{family} with {rules} rules");
+            let answer = one(options, &weir, &folder.0, family, rules).with_context(name)?;
+            let rte_acl = match &options.rte_acl {
+                Some(program) => rte_acl(program, &folder.0).with_context(name)?,
+                None => Vec::new(),
+            };
             if options.define {
                 println!("{}", definition(options, family, rules, &answer));
             } else {
@@ -84,6 +93,7 @@ pub fn run(options: &Options) -> Result<()> {
                 family: family.clone(),
                 rules,
                 answer,
+                rte_acl,
             });
         }
     }
@@ -124,12 +134,34 @@ fn one(options: &Options, weir: &Path, folder: &Path, family: &str, rules: usize
     Ok(answer)
 }
 
+/// What librte_acl takes for the same files. It may not be wrong either.
+fn rte_acl(program: &Path, folder: &Path) -> Result<Vec<(String, f64, f64)>> {
+    let files = ["filters", "trace"].map(|name| folder.join(name).display().to_string());
+    let text = String::from_utf8(answer_of(program, &[&files[0], &files[1]])?)?;
+    let mut out = Vec::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [algorithm, batch, ns, differ, build] = fields[..] else {
+            bail!("librte_acl says `{line}`");
+        };
+        ensure!(differ == "0", "librte_acl is wrong: {line}");
+        let name = format!("rte_acl {algorithm} batch {batch}");
+        out.push((name, ns.parse()?, build.parse()?));
+    }
+    Ok(out)
+}
+
 fn answer_of(weir: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
     let run = Command::new(weir).args(arguments).output();
     let run = run.with_context(|| format!("cannot run {}", weir.display()))?;
     if !run.status.success() {
         let told = String::from_utf8_lossy(&run.stderr);
-        bail!("weir {}: {}: {told}", arguments.join(" "), run.status);
+        bail!(
+            "{} {}: {}: {told}",
+            weir.display(),
+            arguments.join(" "),
+            run.status
+        );
     }
     Ok(run.stdout)
 }
@@ -205,6 +237,10 @@ fn samples(row: &Row, version: char) -> Vec<Sample> {
         let value = row.answer[field].as_f64().unwrap_or(f64::NAN);
         out.push(sample("weir", metric, value));
     }
+    for (name, ns, build) in &row.rte_acl {
+        out.push(sample(name, "ns_per_lookup", *ns));
+        out.push(sample(name, "build_seconds", *build));
+    }
     out.retain(|sample| !sample.value.is_nan());
     out
 }
@@ -232,6 +268,8 @@ fn table(rows: &[Row]) -> Table {
                 ns => nanoseconds(ns),
             }),
         );
+        let best = row.rte_acl.iter().map(|peer| peer.1).min_by(f64::total_cmp);
+        cells.push(best.map_or_else(|| "-".to_owned(), nanoseconds));
         table.row(cells);
     }
     table

@@ -7,9 +7,11 @@
 mod lists;
 mod packets;
 mod policies;
+mod shape;
 
 pub use packets::PacketSource;
-pub use policies::{Shape, policy};
+pub use policies::policy;
+pub use shape::Shape;
 
 use fastrand::Rng;
 

@@ -112,7 +112,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         ];
         if let Some((_, what)) = wants.iter().find(|(wanted, _)| *wanted) {
             let message = format!(
-                "{what}: weir does not enforce IPFilter rules in the kernel; -n reads and checks \
+                "{what}: weir ipf changes nothing in the kernel (weir apply does); -n reads and checks \
                  them, `weir ipftest` runs packets through them"
             );
             return Err(failure(Exit::Unsupported, message));

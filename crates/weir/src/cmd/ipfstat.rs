@@ -79,8 +79,7 @@ pub struct Args {
 /// Prints.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     if args.states || args.top || args.inactive {
-        let message = "-s, -t and -I ask a running filter; weir does not enforce IPFilter rules in \
-                       the kernel";
+        let message = "-s, -t and -I ask a running filter; weir ipfstat reads files";
         return Err(failure(Exit::Unsupported, message));
     }
     let reading = Reading {

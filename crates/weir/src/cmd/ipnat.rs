@@ -84,7 +84,7 @@ pub fn run_pool(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         out.raw(pool::print(&file).as_bytes())?;
     }
     if !args.nothing {
-        let message = "weir does not enforce IPFilter rules in the kernel: -n only reads the \
+        let message = "weir ippool changes no tables in the kernel: -n only reads the \
                        tables, `weir ipftest -P FILE` uses them";
         return Err(failure(Exit::Unsupported, message));
     }

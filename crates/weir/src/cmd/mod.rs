@@ -34,6 +34,8 @@ pub fn run(command: Command, out: &mut Output) -> anyhow::Result<Exit> {
         Command::Show(args) => show::run(&args, out),
         Command::Explain(args) => explain::run(&args, out),
         Command::Ipftest(args) => ipftest::run(&args, out),
+        Command::IpfwRecord(args) => crate::ipfw::record::run(&args, out),
+        Command::Ipfw(args) => crate::ipfw::tool::run(&args, out),
         Command::Ipf(args) => ipf::run(&args, out),
         Command::Ipfstat(args) => ipfstat::run(&args, out),
         Command::Ipnat(args) => ipnat::run_nat(&args, out),

@@ -48,8 +48,8 @@ pub struct Loaded {
 fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> {
     let ours = |text: &SavedSource| dialect::ipf::detect(&text.text).is_some();
     if matches!(wanted, Some("ipf" | "hpux")) || wanted.is_none() && texts.iter().any(ours) {
-        let message = "IPFilter rules are not enforced in the kernel yet: check, show, explain, \
-                       replay, ipftest and ipfstat read them";
+        let message = "this can't be done with IPFilter rules yet; `weir show FILE` prints them, \
+                       and ipftest, explain, replay and ipfstat read them";
         return Err(failure(Exit::Unsupported, message));
     }
     let wanted = wanted.and_then(Dialect::from_name);

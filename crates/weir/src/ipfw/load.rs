@@ -85,6 +85,13 @@ pub fn load(files: &[PathBuf], settings: ipfw::Settings) -> anyhow::Result<Loade
         program: ipfw::Program::new(settings),
     };
     for one in read_files(files)? {
+        if one.text.starts_with("#!") {
+            let name = &one.name;
+            return Err(failure(
+                Exit::Usage,
+                format!("{name} is a script; `weir ipfw-record {name}` gives the rules it makes"),
+            ));
+        }
         let id = loaded.sources.add(one.name.as_str(), one.text.as_str());
         loaded.program.add(&one.text, id, &names);
         loaded.names.push(one.name);

@@ -9,8 +9,10 @@ pub mod explain;
 mod facts;
 mod judge;
 mod load;
+pub mod record;
 pub mod replay;
 pub mod show;
+pub mod tool;
 
 pub use facts::FactArgs;
 pub use load::is_meant;

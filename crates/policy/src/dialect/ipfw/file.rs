@@ -108,6 +108,9 @@ impl Program {
         let (listed, preset) = listing(words);
         let words = listed.as_deref().unwrap_or(words);
         let parsed = if self.is_default_rule(words) {
+            if let (Some(preset), Some(last)) = (preset, self.ruleset.rules.last_mut()) {
+                last.counters = preset;
+            }
             None
         } else {
             Some(parse::command(words, span, standing, &mut notes, names))

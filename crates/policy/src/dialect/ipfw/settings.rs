@@ -78,6 +78,30 @@ impl Default for Settings {
     }
 }
 
+/// All variables, under the names that are printed.
+const NAMES: [&str; 20] = [
+    "net.inet.ip.fw.enable",
+    "net.inet.ip.fw.autoinc_step",
+    "net.inet.ip.fw.one_pass",
+    "net.inet.ip.fw.default_to_accept",
+    "net.inet.ip.fw.tables_max",
+    "net.inet.ip.fw.verbose",
+    "net.inet.ip.fw.verbose_limit",
+    "net.inet.ip.fw.dyn_ack_lifetime",
+    "net.inet.ip.fw.dyn_syn_lifetime",
+    "net.inet.ip.fw.dyn_fin_lifetime",
+    "net.inet.ip.fw.dyn_rst_lifetime",
+    "net.inet.ip.fw.dyn_udp_lifetime",
+    "net.inet.ip.fw.dyn_short_lifetime",
+    "net.inet.ip.fw.dyn_max",
+    "net.inet.ip.fw.dyn_parent_max",
+    "net.inet.ip.fw.dyn_keepalive",
+    "net.inet.ip.fw.dyn_keep_states",
+    "net.inet6.ip6.fw.deny_unknown_exthdrs",
+    "net.inet6.ip6.fw.permit_single_frag6",
+    "net.link.ether.ipfw",
+];
+
 /// A place for a variable's value.
 enum Slot<'s> {
     Switch(&'s mut bool),
@@ -85,6 +109,12 @@ enum Slot<'s> {
 }
 
 impl Settings {
+    /// The names of all variables but the number of routing tables.
+    #[must_use]
+    pub fn names() -> &'static [&'static str] {
+        &NAMES
+    }
+
     fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
         if name == "net.link.ether.ipfw" {
             return Some(Slot::Switch(&mut self.ether_ipfw));

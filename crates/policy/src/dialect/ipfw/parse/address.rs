@@ -45,6 +45,7 @@ pub fn add(
         Reading::V4 => v4(draft, word)?,
         Reading::V6 => v6(draft, word)?,
     };
+    doubtful(draft, word);
     match read {
         None => draft.nothing(word),
         Some(address) => draft.push(
@@ -135,6 +136,29 @@ fn check_length(word: &Word, length: usize, max: usize) -> Result<(), Fault> {
         format!("address list too long: {length} entries, {max} fit"),
     )
     .help("use a table, or several alternatives"))
+}
+
+/// Warns about what is read otherwise than it looks.
+fn doubtful(draft: &mut Draft<'_, '_>, word: &Word) {
+    let text = word.text.as_str();
+    if text.starts_with("table(") {
+        return;
+    }
+    if text.contains('{') && !text.ends_with('}') {
+        draft.reader.notes.warn(
+            "open-set",
+            word.span,
+            "the set of addresses is not closed, or something follows it".to_owned(),
+            "ipfw takes it; write NETWORK/24{n,n-n} as one word",
+        );
+    }
+    for part in text.split([',', '{']) {
+        if let Some((_, width)) = part.split_once('/')
+            && !width.contains(':')
+        {
+            super::number(draft.reader.notes, word, width, 10);
+        }
+    }
 }
 
 fn host4(draft: &Draft<'_, '_>, host: &str, word: &Word) -> Result<u32, Fault> {

@@ -221,12 +221,12 @@ pub(super) fn tagged(draft: &mut Draft<'_, '_>, word: &Word) -> Result<(), Fault
 pub(super) fn mark(draft: &mut Draft<'_, '_>, word: &Word) -> Result<(), Fault> {
     let value = draft.reader.need("a mark")?;
     let (text, mask) = match value.text.split_once(':') {
-        Some((text, mask)) => (text, numbers::u32_of(mask, 0)),
+        Some((text, mask)) => (text, super::number(draft.reader.notes, value, mask, 0)),
         None => (value.text.as_str(), u32::MAX),
     };
     let argument = match text {
         "tablearg" => Argument::TableArg,
-        _ => Argument::Number(numbers::u32_of(text, 0)),
+        _ => Argument::Number(super::number(draft.reader.notes, value, text, 0)),
     };
     if let Argument::Number(number) = argument
         && number & mask != number

@@ -324,6 +324,14 @@ fn flow_option<'a>(
             let word = value(reader, option)?;
             let parts = word.text.split(',').take(4);
             config.loss = parts.map(|p| leading_float(p).clamp(0.0, 1.0)).collect();
+            if config.loss.len() == 1 && leading_float(&word.text) > 1.0 {
+                reader.notes.warn(
+                    "value-clipped",
+                    word.span,
+                    format!("a loss of `{}` is taken as 1", word.text),
+                    "ipfw takes it so; losses are 0 to 1",
+                );
+            }
         }
         "queue" => {
             let word = value(reader, option)?;

@@ -24,6 +24,7 @@ pub(super) use rule::rule;
 pub(super) use table::{check_name, ether_address};
 
 use super::fault::{Fault, Notes};
+use super::numbers;
 use super::words::Word;
 use crate::syntax::Span;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -153,6 +154,25 @@ impl<'a> Reader<'a> {
             _ => self.end,
         }
     }
+}
+
+/// A number as C reads it, warned about when not all of the text was read.
+pub(super) fn number(notes: &mut Notes, word: &Word, text: &str, base: u32) -> u32 {
+    let value = numbers::u32_of(text, base);
+    let digits = text.strip_prefix("0x").filter(|_| base == 0);
+    let all = match digits {
+        Some(hex) => hex.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => text.bytes().all(|byte| byte.is_ascii_digit()),
+    };
+    if !all || text.is_empty() {
+        notes.warn(
+            "number-read-in-part",
+            word.span,
+            format!("`{text}` is read as {value}"),
+            "ipfw reads it so; write the number alone",
+        );
+    }
+    value
 }
 
 /// Whether a word is the keyword or its beginning; the latter is warned about.

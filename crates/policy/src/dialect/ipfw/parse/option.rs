@@ -160,6 +160,14 @@ pub fn options(draft: &mut Draft<'_, '_>) -> Result<(), Fault> {
             }
         }
     }
+    if let Some(span) = draft.negate {
+        draft.reader.notes.warn(
+            "dangling-not",
+            span,
+            "`not` stands before nothing and has no effect".to_owned(),
+            "ipfw takes it; leave it out, or write what is not to match",
+        );
+    }
     if draft.open {
         draft.reader.notes.warn(
             "open-block",
@@ -251,13 +259,13 @@ fn valued(draft: &mut Draft<'_, '_>, text: &str, word: &Word) -> Result<bool, Fa
         "tcpmss" => number(draft, NumberField::TcpMss, word)?,
         "ipversion" | "ipver" => {
             let value = draft.reader.need("an IP version")?;
-            let version = numbers::u32_of(&value.text, 0) as u16;
+            let version = super::number(draft.reader.notes, value, &value.text, 0) as u16;
             draft.push(Pattern::IpVersion(version), word.span.to(value.span));
         }
         "ipprecedence" => precedence(draft, word)?,
         "fib" => {
             let value = draft.reader.need("a fib number")?;
-            let fib = numbers::u32_of(&value.text, 0) as u16;
+            let fib = super::number(draft.reader.notes, value, &value.text, 0) as u16;
             draft.push(Pattern::Fib(fib), word.span.to(value.span));
         }
         "dscp" => dscp(draft, word)?,
@@ -395,7 +403,7 @@ fn number(draft: &mut Draft<'_, '_>, field: NumberField, word: &Word) -> Result<
 
 fn precedence(draft: &mut Draft<'_, '_>, word: &Word) -> Result<(), Fault> {
     let value = draft.reader.need("a precedence")?;
-    let number = numbers::u32_of(&value.text, 0);
+    let number = super::number(draft.reader.notes, value, &value.text, 0);
     if number > 7 {
         draft.reader.notes.warn(
             "wrapped-number",
@@ -423,7 +431,7 @@ fn dscp(draft: &mut Draft<'_, '_>, word: &Word) -> Result<(), Fault> {
 fn sequence(draft: &mut Draft<'_, '_>, text: &str, word: &Word) -> Result<(), Fault> {
     let value = draft.reader.need(&format!("a number of {text}"))?;
     lost_not(draft, text);
-    let number = numbers::u32_of(&value.text, 0);
+    let number = super::number(draft.reader.notes, value, &value.text, 0);
     let pattern = match text {
         "tcpseq" => Pattern::TcpSeq(number),
         _ => Pattern::TcpAck(number),

@@ -248,7 +248,7 @@ fn set_number(reader: &mut Reader<'_>) -> Result<u8, Fault> {
         return Ok(0);
     }
     let word = reader.need("a set number")?;
-    let set = numbers::u32_of(&word.text, 10);
+    let set = super::number(reader.notes, word, &word.text, 10);
     if set > SET_MAX {
         return Err(Fault::data(
             "set-number",

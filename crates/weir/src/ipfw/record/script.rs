@@ -1,0 +1,132 @@
+//! A script as the recorder runs it: absolute calls of the tools lead to the shims.
+//!
+//! In: a script, the shims' folder. Out: its text with the paths of tools, and of files that only
+//! FreeBSD has, replaced. Paths that a script puts together from pieces are not found; neither are
+//! those in files that it reads.
+
+use super::shim::TOOLS;
+use std::path::Path;
+
+/// Folders of tools on FreeBSD.
+const FOLDERS: [&str; 4] = ["/sbin/", "/usr/sbin/", "/bin/", "/usr/bin/"];
+/// Files that scripts read on FreeBSD, and the name of what stands in for them.
+pub const FILES: [(&str, &str); 5] = [
+    ("/etc/defaults/rc.conf", "rc.conf"),
+    ("/etc/rc.conf", "rc.conf"),
+    ("/etc/rc.conf.local", "rc.conf"),
+    ("/etc/rc.subr", "rc.subr"),
+    ("/etc/network.subr", "rc.subr"),
+];
+
+/// What stands in for FreeBSD's library of start scripts: just what firewall scripts call.
+pub const RC_SUBR: &str = r#"checkyesno() {
+    eval _weir_value=\$$1
+    case $_weir_value in
+    [Yy][Ee][Ss] | [Tt][Rr][Uu][Ee] | [Oo][Nn] | 1) return 0 ;;
+    esac
+    return 1
+}
+load_rc_config() { :; }
+load_rc_config_var() { :; }
+source_rc_confs() { :; }
+set_rcvar() { :; }
+afexists() { return 0; }
+list_net_interfaces() { ifconfig -l; }
+warn() { echo "$0: WARNING: $*" >&2; }
+info() { echo "$0: INFO: $*" >&2; }
+debug() { :; }
+err() { _weir_status=$1; shift; echo "$0: ERROR: $*" >&2; exit "$_weir_status"; }
+run_rc_command() {
+    _weir_command=${1:-start}
+    for _weir_prefix in fast force one quiet; do
+        _weir_command=${_weir_command#$_weir_prefix}
+    done
+    for _weir_part in precmd cmd postcmd; do
+        eval _weir_value=\"\$${_weir_command}_$_weir_part\"
+        [ -z "$_weir_value" ] || eval "$_weir_value" || return 1
+    done
+}
+"#;
+
+/// Replaces a path wherever it stands alone.
+fn replace(text: &str, path: &str, by: &str) -> String {
+    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(path) {
+        let (before, after) = (&rest[..at], &rest[at + path.len()..]);
+        out.push_str(before);
+        let joined = out.chars().next_back().is_some_and(part);
+        // A point ends a sentence in comments only; in a script the name would go on.
+        let goes_on = after.chars().next().is_some_and(part);
+        out.push_str(if joined || goes_on { path } else { by });
+        rest = after;
+    }
+    out + rest
+}
+
+/// The script's text with paths that lead into the shims' folder. Files are replaced only if this
+/// host does not have them.
+pub fn rewritten(text: &str, shims: &Path) -> String {
+    let mut text = text.to_owned();
+    let place = |name: &str| shims.join(name).to_string_lossy().into_owned();
+    for tool in TOOLS {
+        for folder in FOLDERS {
+            let path = format!("{folder}{tool}");
+            if text.contains(&path) {
+                text = replace(&text, &path, &place(tool));
+            }
+        }
+    }
+    for (path, name) in FILES {
+        if text.contains(path) && !Path::new(path).exists() {
+            text = replace(&text, path, &place(name));
+        }
+    }
+    text
+}
+
+/// The program that runs a script: the shell of its first line if there is one, or sh.
+pub fn interpreter(text: &str) -> &str {
+    let first = text.lines().next().unwrap_or("");
+    let Some(line) = first.strip_prefix("#!") else {
+        return "sh";
+    };
+    let mut words = line.split_whitespace();
+    let mut path = words.next().unwrap_or("sh");
+    if path.ends_with("/env") {
+        path = words.next().unwrap_or("sh");
+    }
+    path.rsplit('/').next().unwrap_or("sh")
+}
+
+/// Whether a program is a shell that `.` and `-c` work in.
+pub fn is_shell(name: &str) -> bool {
+    matches!(
+        name,
+        "sh" | "bash" | "dash" | "ksh" | "mksh" | "zsh" | "ash"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_paths_are_replaced() {
+        let shims = Path::new("/t");
+        let text = "fw=\"/sbin/ipfw -q\"\n/sbin/ipfw.old; /opt/sbin/ipfw /sbin/ipfw\n";
+        let expected = "fw=\"/t/ipfw -q\"\n/sbin/ipfw.old; /opt/sbin/ipfw /t/ipfw\n";
+        assert_eq!(rewritten(text, shims), expected);
+        assert_eq!(rewritten("/usr/sbin/jls|", shims), "/t/jls|");
+        assert_eq!(rewritten(". /etc/rc.subr\n", shims), ". /t/rc.subr\n");
+    }
+
+    #[test]
+    fn first_lines_name_the_shell() {
+        assert_eq!(interpreter("#!/bin/sh -e\n"), "sh");
+        assert_eq!(interpreter("#!/usr/bin/env bash\n"), "bash");
+        assert_eq!(interpreter("ipfw list\n"), "sh");
+        assert!(is_shell("sh") && !is_shell("csh"));
+    }
+}

@@ -1,0 +1,262 @@
+//! The ipfw language at the command line: check, show, explain, replay, the recorder, the tool.
+//!
+//! What rules mean is tested by the vectors of `weir-policy`; here it is whether the program hands
+//! them captures, facts and clocks rightly.
+
+mod common;
+
+use common::{Folder, Shot, icmp, pcapng, tcp, udp};
+
+const RULES: &str = "\
+add 100 allow ip from any to any via lo0
+add 200 check-state
+add 300 allow udp from me to any 53 out xmit em0 keep-state
+add 400 count log icmp from any to any
+add 500 reject icmp from any to any icmptypes 8 in
+add 600 allow tcp from any to me 22 in recv em0 setup
+add 700 allow tcp from any to any recv em1
+";
+
+const HOST: [u8; 4] = [192, 0, 2, 1];
+const PEER: [u8; 4] = [198, 51, 100, 7];
+const SYN: u8 = 2;
+const START: u64 = 1_700_000_000_000;
+
+fn shot(interface: u32, after_ms: u64, way: u32, bytes: Vec<u8>) -> Shot {
+    Shot {
+        interface,
+        time_ms: START + after_ms,
+        way,
+        comment: None,
+        bytes,
+    }
+}
+
+/// Verdict, rule and trail of each packet.
+fn told(records: &[serde_json::Value]) -> Vec<(String, Option<u64>, String)> {
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or("-").to_owned();
+    records
+        .iter()
+        .map(|one| {
+            let rule = one["rule"].as_u64();
+            (text(&one["verdict"]), rule, one["trail"].to_string())
+        })
+        .collect()
+}
+
+#[test]
+fn captures_meet_the_rules() {
+    let folder = Folder::new();
+    folder.file("rules", RULES);
+    let query = udp((HOST, 999), (PEER, 53));
+    let answer = udp((PEER, 53), (HOST, 999));
+    let login = tcp((PEER, 5), (HOST, 22), SYN, (1, 0));
+    let short = login[..34].to_vec();
+    let routed = Shot {
+        comment: Some("recv=em1"),
+        ..shot(0, 12_002, 2, login.clone())
+    };
+    let shots = vec![
+        shot(0, 0, 1, answer.clone()),
+        shot(0, 1, 2, query),
+        shot(0, 9_000, 1, answer.clone()),
+        shot(0, 12_000, 1, icmp(PEER, HOST, 8, 0, &[])),
+        shot(0, 12_001, 1, login.clone()),
+        shot(1, 12_001, 2, login),
+        routed,
+        shot(0, 12_003, 1, short),
+        shot(0, 30_000, 1, answer),
+    ];
+    pcapng(&folder.0.join("capture"), &["em0", "em1"], &shots);
+    let facts = ["--local", "em0=192.0.2.1/24"];
+    let args = ["replay", "--dialect", "ipfw", "--json", "rules", "capture"];
+    let run = folder.weir(&[&args[..], &facts].concat()).expect(0);
+    let own = |verdict: &str, rule, trail: &str| (verdict.to_owned(), rule, trail.to_owned());
+    let expected = [
+        own("drop", Some(65535), "[65535]"),
+        own("accept", Some(300), "[300]"),
+        own("accept", Some(300), "[300]"),
+        own("reject", Some(500), "[400,500]"),
+        own("accept", Some(600), "[600]"),
+        own("drop", Some(65535), "[65535]"),
+        own("accept", Some(700), "[700]"),
+        own("drop", None, "[]"),
+        own("drop", Some(65535), "[65535]"),
+    ];
+    let records = run.records();
+    assert_eq!(told(&records), expected);
+    assert_eq!(records[1]["location"], "rules:3");
+    assert_eq!(records[2]["state"], "reverse");
+    assert_eq!(
+        records[3]["log"][0],
+        "ipfw: 400 Count ICMP:8.0 198.51.100.7 192.0.2.1 in via em0"
+    );
+    // The language is told from the rules too.
+    let args = ["replay", "rules", "capture", "--quiet"];
+    let run = folder.weir(&[&args[..], &facts].concat()).expect(0);
+    let count = "00300    2      56 allow udp from me to any 53 out xmit em0";
+    let line = run.out.lines().find(|line| line.starts_with("00300"));
+    let words = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let line = words(line.unwrap());
+    assert_eq!(line[0], words(count)[0]);
+    assert_eq!(line[1], "2");
+}
+
+#[test]
+fn listings_read_back_and_single_commands_are_checked() {
+    let folder = Folder::new();
+    folder.file("rules", RULES);
+    let shown = folder
+        .weir(&["show", "--dialect", "ipfw", "rules"])
+        .expect(0);
+    assert!(
+        shown
+            .out
+            .starts_with("00100 allow ip from any to any via lo0\n")
+    );
+    folder.file("again", &shown.out);
+    let again = folder.weir(&["show", "again"]).expect(0);
+    assert_eq!(shown.out, again.out);
+
+    folder.file("one", "add deny tcp from any to any nosuchport\n");
+    let bad = folder
+        .weir(&["check", "--dialect", "ipfw", "one"])
+        .expect(1);
+    let all = bad.out + &bad.err;
+    assert!(all.contains("one:1:30"), "{all}");
+    assert!(all.contains("(ipfw exit status 64)"), "{all}");
+
+    folder.file("divert", "add divert natd ip from any to any via em0\n");
+    let bad = folder
+        .weir(&["check", "--dialect", "ipfw", "divert"])
+        .expect(3);
+    assert!((bad.out + &bad.err).contains("divert:1:"));
+}
+
+#[test]
+fn explanations_name_the_rule() {
+    let folder = Folder::new();
+    folder.file("rules", RULES);
+    let packet = "in=em0 tcp 198.51.100.7:5 > 192.0.2.1:22 syn";
+    let local = ["--local", "em0=192.0.2.1/24"];
+    let args = ["explain", "--dialect", "ipfw", "rules", packet, "--json"];
+    let run = folder.weir(&[&args[..], &local].concat()).expect(0);
+    assert_eq!(run.json()["rule"], 600, "{}", run.out);
+    assert_eq!(run.json()["verdict"], "accept");
+}
+
+const SCRIPT: &str = r#"#!/bin/sh
+. /etc/rc.subr
+fw="/sbin/ipfw -q"
+$fw -f flush
+kldstat -q -m ipfw || kldload ipfw
+ip=$(ifconfig em0 inet | awk '/inet/ { print $2 }')
+sysctl net.inet.ip.fw.dyn_udp_lifetime=20
+enabled=YES
+checkyesno enabled && $fw add 100 allow tcp from $ip to any setup keep-state
+for net in 1 2 3; do $fw add deny ip from 10.$net.0.0/16 to any; done
+ipfw table T create type addr
+ipfw table T add 10.0.0.0/8 7
+[ "$(ipfw list | wc -l)" -eq 5 ] || exit 9
+[ "$(ipfw table T list)" = "10.0.0.0/8 7" ] || exit 10
+[ "$0 $1" = "./fw.sh start" ] || exit 11
+ipfw -q /dev/stdin <<EOF
+add 900 count ip from any to any // from a text
+EOF
+ipfw zero 4444 2>/dev/null
+[ $? -eq 69 ] || exit 12
+"#;
+
+#[test]
+fn scripts_are_recorded() {
+    let folder = Folder::new();
+    folder.file("fw.sh", SCRIPT);
+    let unrecorded = folder
+        .weir(&["check", "--dialect", "ipfw", "fw.sh"])
+        .expect(2);
+    assert!(unrecorded.err.contains("weir ipfw-record"));
+    let local = ["--local", "em0=192.0.2.1/24"];
+    let args = ["ipfw-record", "--json"];
+    let run = folder.weir(&[&args[..], &local, &["./fw.sh", "start"]].concat());
+    let run = run.expect(0);
+    let json = run.json();
+    assert_eq!(json["status"], 0, "{}", run.err);
+    assert_eq!(json["failed"], 0);
+    let expected = "\
+# --sysctl net.inet.ip.fw.dyn_udp_lifetime=20
+table T create type addr
+table T add 10.0.0.0/8 7
+00100 allow tcp from 192.0.2.1 to any setup keep-state :default
+00200 deny ip from 10.1.0.0/16 to any
+00300 deny ip from 10.2.0.0/16 to any
+00400 deny ip from 10.3.0.0/16 to any
+00900 count ip from any to any // from a text
+";
+    assert_eq!(json["rules"], expected);
+    folder.file("rules", expected);
+    folder
+        .weir(&["check", "--dialect", "ipfw", "rules"])
+        .expect(0);
+}
+
+#[test]
+fn a_wrong_call_gives_no_rules() {
+    let folder = Folder::new();
+    folder.file(
+        "fw.sh",
+        "ipfw add allow ip from any\nipfw add 5 pass ip from any to any\n",
+    );
+    let run = folder.weir(&["ipfw-record", "fw.sh"]).expect(1);
+    assert_eq!(run.out, "");
+    assert!(run.err.contains("fw.sh: call 1"), "{}", run.err);
+    let run = folder
+        .weir(&["ipfw-record", "--per-command", "fw.sh"])
+        .expect(0);
+    assert_eq!(run.out, "00005 allow ip from any to any\n");
+    folder.file("slow.sh", "sleep 30\n");
+    let run = folder
+        .weir(&["ipfw-record", "--timeout", "1", "slow.sh"])
+        .expect(1);
+    assert!(run.err.contains("ended after 1 s"), "{}", run.err);
+}
+
+#[test]
+fn the_tool_works_on_a_saved_rule_set() {
+    let folder = Folder::new();
+    folder.file(
+        "rules",
+        "00100 5 300 allow udp from any to any\n00200 deny ip from any to any\n",
+    );
+    let ipfw = |words: &[&str]| folder.weir(&[&["ipfw", "--rules", "rules"], words].concat());
+    let run = ipfw(&["-a", "list", "100"]).expect(0);
+    assert_eq!(run.out, "00100 5 300 allow udp from any to any\n");
+    ipfw(&["zero", "9"]).expect(69);
+    ipfw(&["add", "allow", "ip"]).expect(64);
+    let run = ipfw(&["delete", "200"]).expect(0);
+    assert!(run.err.contains("--write"));
+    assert_eq!(
+        ipfw(&["list", "200"]).expect(0).out,
+        "00200 deny ip from any to any\n"
+    );
+    let write = |words: &[&str]| {
+        folder
+            .weir(&[&["ipfw", "--rules", "rules", "--write"], words].concat())
+            .expect(0)
+    };
+    write(&["delete", "200"]);
+    write(&[
+        "-q", "add", "150", "set", "3", "count", "ip", "from", "any", "to", "any",
+    ]);
+    write(&["set", "disable", "3"]);
+    let run = ipfw(&["-S", "-a", "list"]).expect(0);
+    let expected = "\
+00100 5 300 set 0 allow udp from any to any
+# DISABLED 00150 0   0 set 3 count ip from any to any
+65535 0   0 set 31 deny ip from any to any
+";
+    assert_eq!(run.out, expected);
+}
