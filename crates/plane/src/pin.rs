@@ -210,6 +210,19 @@ fn adopt(number: u32, path: PathBuf) -> Result<Option<Pinned>> {
             Err(e) => Err(file("opening", &path)(e)),
         }
     };
+    // First of all the version: another one may have other maps, and is no less in force for that.
+    let Some(control) = open("control")? else {
+        return Ok(None);
+    };
+    let at = path.join("control");
+    let control = Map::adopt(control, true).map_err(file("mapping", &at))?;
+    let found = control.memory().load32(offset_of!(Control, abi));
+    if found != abi::VERSION {
+        return Err(PlaneError::Version {
+            found,
+            wanted: abi::VERSION,
+        });
+    }
     let mut maps = Vec::with_capacity(MAPS.len());
     for name in MAPS {
         let Some(fd) = open(name)? else {
@@ -228,13 +241,6 @@ fn adopt(number: u32, path: PathBuf) -> Result<Option<Pinned>> {
         settings: Settings::default(),
     };
     let control = instance.control();
-    let found = control.load32(offset_of!(Control, abi));
-    if found != abi::VERSION {
-        return Err(PlaneError::Version {
-            found,
-            wanted: abi::VERSION,
-        });
-    }
     let mut bytes = [0; size_of::<Settings>()];
     control.read(offset_of!(Control, loaded), &mut bytes);
     instance.settings = Settings::read_from_bytes(&bytes).expect("the size is right");

@@ -82,6 +82,18 @@ impl Plane {
         Ok(Plane { space, current })
     }
 
+    /// Open the plane of a namespace to unload it, also where the programs in force are of another
+    /// version, of which nothing else can be asked.
+    pub fn open_to_unload(netns: Option<&str>) -> Result<Plane> {
+        match Plane::open(netns) {
+            Err(PlaneError::Version { .. }) => Ok(Plane {
+                space: Space::open(netns)?,
+                current: None,
+            }),
+            opened => opened,
+        }
+    }
+
     pub(crate) fn instance(&self) -> Result<&Instance> {
         self.current
             .as_ref()

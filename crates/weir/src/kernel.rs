@@ -39,8 +39,20 @@ pub fn plane_error(error: PlaneError) -> anyhow::Error {
 impl Kernel {
     /// Opens the plane of a namespace, `None` for the present one.
     pub fn open(name: Option<&str>) -> anyhow::Result<Self> {
+        Kernel::open_by(name, Plane::open)
+    }
+
+    /// The same to unload it, also where it is of another version of weir.
+    pub fn open_to_unload(name: Option<&str>) -> anyhow::Result<Self> {
+        Kernel::open_by(name, Plane::open_to_unload)
+    }
+
+    fn open_by(
+        name: Option<&str>,
+        open: fn(Option<&str>) -> Result<Plane, PlaneError>,
+    ) -> anyhow::Result<Self> {
         netns::enter(name)?;
-        let plane = Plane::open(None).map_err(plane_error)?;
+        let plane = open(None).map_err(plane_error)?;
         netns::leave_private_mounts()?;
         Ok(Kernel {
             plane,

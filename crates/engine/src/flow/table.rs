@@ -180,7 +180,7 @@ impl FlowTable {
     pub fn find(&self, name: &Name) -> u32 {
         let (tag, first, home) = self.place(name);
         for step in 0..8 {
-            let word = first + (home / 8 ^ step);
+            let word = first + ((home / 8) ^ step);
             let mut hits = matching(self.tags[word as usize], tag);
             for _ in 0..EQUAL_TAGS {
                 if hits == 0 {
@@ -377,7 +377,7 @@ impl FlowTable {
             }
         }
         for step in 0..8 {
-            let word = first + (home / 8 ^ step);
+            let word = first + ((home / 8) ^ step);
             let tags = self.tags[word as usize];
             let free = matching(tags, 0);
             if free != 0 && !crowded(tags, tag) {
@@ -391,7 +391,7 @@ impl FlowTable {
     fn victim(&mut self, first: u32, home: u32, tag: u8, now: u32) -> u32 {
         let (mut best, mut least) = (NO_SLOT, u32::MAX);
         for step in 0..16u32 {
-            let word = first + (home / 8 ^ (step >> 3));
+            let word = first + ((home / 8) ^ (step >> 3));
             if crowded(self.tags[word as usize], tag) {
                 continue;
             }

@@ -27,7 +27,7 @@ struct Answer {
 
 /// Unloads.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
-    let mut kernel = Kernel::open(args.netns.as_deref())?;
+    let mut kernel = Kernel::open_to_unload(args.netns.as_deref())?;
     let unloaded = enforce::unload(&mut kernel)?;
     if out.is_json() {
         out.object(&report(Answer { unloaded }))?;
