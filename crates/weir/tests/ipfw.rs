@@ -260,3 +260,24 @@ fn the_tool_works_on_a_saved_rule_set() {
 ";
     assert_eq!(run.out, expected);
 }
+
+#[test]
+fn a_command_can_stand_for_a_file_and_nothing_is_enforced() {
+    let folder = Folder::new();
+    let command = "add 10 pass tcp from any to me 22,80 setup";
+    let run = folder
+        .weir(&["show", "--dialect", "ipfw", command])
+        .expect(0);
+    assert_eq!(run.out, "00010 allow tcp from any to me 22,80 setup\n");
+    folder
+        .weir(&[
+            "check",
+            "--dialect",
+            "ipfw",
+            "add 10 pas ip from any to any",
+        ])
+        .expect(1);
+    folder.file("rules", RULES);
+    let run = folder.weir(&["apply", "rules"]).expect(3);
+    assert!(run.err.contains("not enforced yet"), "{run:?}");
+}

@@ -5,7 +5,7 @@
 
 use crate::describe::family_name;
 use crate::enforce::{self, Done, How};
-use crate::exit::Exit;
+use crate::exit::{Exit, failure};
 use crate::input::{self, FileArgs, Loaded};
 use crate::kernel::Kernel;
 use crate::nat::NatTable;
@@ -72,6 +72,11 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let mut progress = Progress::new();
     progress.stage("reading rules");
+    if crate::ipfw::is_meant(&args.files.files, &args.files.reading)? {
+        let message = "ipfw rules are not enforced yet: `weir check`, `explain` and `replay` judge \
+            by them; nothing is loaded";
+        return Err(failure(Exit::Unsupported, message));
+    }
     let texts = input::read_files(&args.files.files)?;
     let loaded = input::load_texts(&texts, &args.files.reading)?;
     let policy = loaded.policy()?;

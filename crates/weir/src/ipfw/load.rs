@@ -5,6 +5,7 @@
 
 use crate::exit::{Exit, failure};
 use crate::input::{Hosts, ReadingArgs, read_files};
+use crate::state::SavedSource;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use weir_policy::dialect::ipfw;
@@ -38,6 +39,21 @@ pub fn is_meant(files: &[PathBuf], reading: &ReadingArgs) -> anyhow::Result<bool
     }
     let texts = read_files(files)?;
     Ok(texts.iter().all(|one| ipfw::looks_like(&one.text)))
+}
+
+/// Files, or commands in their place: what holds a blank and is no file is a command.
+fn read_files_or_commands(paths: &[PathBuf]) -> anyhow::Result<Vec<SavedSource>> {
+    let mut out = Vec::with_capacity(paths.len());
+    for path in paths {
+        match path.to_str() {
+            Some(text) if text.contains(' ') && !path.exists() => out.push(SavedSource {
+                name: "command line".to_owned(),
+                text: format!("{text}\n"),
+            }),
+            _ => out.extend(read_files(std::slice::from_ref(path))?),
+        }
+    }
+    Ok(out)
 }
 
 /// Names of hosts, users and groups, asked of this host.
@@ -84,7 +100,7 @@ pub fn load(files: &[PathBuf], settings: ipfw::Settings) -> anyhow::Result<Loade
         names: Vec::new(),
         program: ipfw::Program::new(settings),
     };
-    for one in read_files(files)? {
+    for one in read_files_or_commands(files)? {
         if one.text.starts_with("#!") {
             let name = &one.name;
             return Err(failure(
