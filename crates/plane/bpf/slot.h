@@ -12,11 +12,12 @@
 #include "maps.h"
 
 #define WEIR_PASSING 1024	/* a power of two */
+#define WEIR_PASSING_MS 250	/* longer than a hypervisor takes a processor away */
 
 /* The packet that last went on to another hook. */
 struct weir_passing {
 	__u64 skb;
-	__u64 jiffies;		/* when: an address is soon used again */
+	__u64 since_ms;		/* when: an address is soon used again */
 	__u32 slot;
 	__u32 generation;	/* of the slot's policy: it may have been overwritten */
 };
@@ -42,15 +43,15 @@ static __always_inline __u32 weir_slot(const struct weir_control *c, __u64 skb, 
 	p = bpf_map_lookup_elem(&passing, &cpu);
 	if (!p)
 		return slot;
-	now = bpf_jiffies64();
+	now = weir_now(c);
 	if (hook != WEIR_HOOK_PREROUTING && hook != WEIR_HOOK_OUTPUT && p->skb == skb &&
-	    now - p->jiffies <= 1 && p->generation == c->slot_generation[p->slot & 1])
+	    now - p->since_ms <= WEIR_PASSING_MS && p->generation == c->slot_generation[p->slot & 1])
 		slot = p->slot & 1;
 	/* Asked twice at a hook, on the short way and on the whole, it says the same. */
 	if (hook == WEIR_HOOK_INPUT || hook == WEIR_HOOK_POSTROUTING)
 		return slot;
 	p->skb = skb;
-	p->jiffies = now;
+	p->since_ms = now;
 	p->slot = slot;
 	p->generation = c->slot_generation[slot & 1];
 	return slot;
