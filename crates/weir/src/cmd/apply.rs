@@ -72,12 +72,12 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let mut progress = Progress::new();
     progress.stage("reading rules");
-    if crate::ipfw::is_meant(&args.files.files, &args.files.reading)? {
+    let texts = input::read_files(&args.files.files)?;
+    if crate::ipfw::are_meant(&texts, args.files.reading.dialect.as_deref()) {
         let message = "ipfw rules are not enforced yet: `weir check`, `explain` and `replay` judge \
             by them; nothing is loaded";
         return Err(failure(Exit::Unsupported, message));
     }
-    let texts = input::read_files(&args.files.files)?;
     let loaded = input::load_texts(&texts, &args.files.reading)?;
     let policy = loaded.policy()?;
     progress.stage("compiling");

@@ -6,6 +6,7 @@
 
 use crate::describe::{family_name, table_name};
 use crate::exit::Exit;
+use crate::input::told::{summary_in_words, with_warnings};
 use crate::input::{self, FileArgs, Loaded, Message, messages};
 use crate::output::{Align, Output, Table, bytes, count, number, report};
 use crate::spec::hook_name;
@@ -241,18 +242,10 @@ fn text(out: &mut Output, summary: &Summary, cost: bool) -> anyhow::Result<()> {
         out.line("")?;
         out.table(&cost_table(&summary.cost))?;
     }
-    let verdict = match (summary.errors, summary.ok) {
-        (0, true) => "ok".to_owned(),
-        (0, false) => "can't be compiled".to_owned(),
-        (1, _) => "1 error".to_owned(),
-        (errors, _) => format!("{errors} errors"),
-    };
-    let warnings = match summary.warnings {
-        0 => String::new(),
-        1 => ", 1 warning".to_owned(),
-        warnings => format!(", {warnings} warnings"),
-    };
-    out.line(format!("{verdict}{warnings}"))
+    out.line(match (summary.errors, summary.ok) {
+        (0, false) => with_warnings("can't be compiled", summary.warnings),
+        (errors, _) => summary_in_words(errors, summary.warnings),
+    })
 }
 
 fn cost_table(costs: &[Cost]) -> Table {

@@ -5,12 +5,11 @@
 //! `weir ipftest -P`.
 
 use crate::exit::{Exit, failure};
-use crate::input::read_files;
+use crate::input::{read_files, told};
 use crate::output::Output;
 use std::path::PathBuf;
 use weir_policy::dialect::ipf::{nat, pool};
-use weir_policy::syntax::diag::{Colour, render};
-use weir_policy::syntax::{Diagnostic, Sources};
+use weir_policy::syntax::{Diagnostic, Severity, Sources};
 
 /// Options that both share.
 #[derive(Debug, clap::Args)]
@@ -39,11 +38,7 @@ pub struct Args {
 }
 
 fn tell(diagnostics: &[Diagnostic], sources: &Sources) -> anyhow::Result<()> {
-    let colour = match crate::output::stderr_colours() {
-        true => Colour::Terminal,
-        false => Colour::Plain,
-    };
-    eprint!("{}", render(diagnostics, sources, colour));
+    told::tell(diagnostics, sources, Severity::Note);
     match diagnostics.iter().filter(|found| found.is_error()).count() {
         0 => Ok(()),
         errors => Err(failure(Exit::Usage, format!("{errors} wrong statements"))),

@@ -3,7 +3,7 @@
 //! In: a [`Loaded`]. Out: its policy or the error that there is none, its messages, its nat tables,
 //! the text of each rule.
 
-use super::{Loaded, Parsed};
+use super::{Loaded, Parsed, told};
 use crate::exit::{Exit, failure};
 use crate::explain::Texts;
 use crate::rules::Places;
@@ -12,7 +12,6 @@ use weir_policy::dialect::iptables::ast::StatementKind;
 use weir_policy::dialect::iptables::{self, File};
 use weir_policy::model::{Family, Policy, RuleId, SourceId, Table};
 use weir_policy::syntax::Severity;
-use weir_policy::syntax::diag::{Colour, render};
 
 impl Loaded {
     /// The policy; without one, the error says how many messages tell why.
@@ -26,27 +25,12 @@ impl Loaded {
     /// Wrong lines as an error, with the exit code for their kind.
     pub fn check_errors(&self) -> anyhow::Result<()> {
         let errors = self.diagnostics.iter().filter(|d| d.is_error()).count();
-        let what = match errors {
-            0 => return Ok(()),
-            1 => "1 error".to_owned(),
-            errors => format!("{errors} errors"),
-        };
-        Err(match self.only_unsupported() {
-            true => failure(
-                Exit::Unsupported,
-                format!("{what}: constructs that weir can't honour; nothing is loaded"),
-            ),
-            false => failure(
-                Exit::Usage,
-                format!("{what} in the rules; nothing is loaded"),
-            ),
-        })
+        told::check_errors(errors, self.only_unsupported())
     }
 
     /// Whether there are errors, and all of them are about constructs that can't be honoured.
     pub fn only_unsupported(&self) -> bool {
-        let mut errors = self.diagnostics.iter().filter(|d| d.is_error()).peekable();
-        errors.peek().is_some() && errors.all(|d| d.is_unsupported())
+        told::only_unsupported(&self.diagnostics)
     }
 
     /// Compiles the policy. An error names the rules that caused it.
@@ -70,20 +54,7 @@ impl Loaded {
 
     /// Prints messages from a severity on to standard error.
     pub fn tell(&self, least: Severity) {
-        let shown: Vec<_> = self
-            .diagnostics
-            .iter()
-            .filter(|d| d.severity >= least)
-            .cloned()
-            .collect();
-        if shown.is_empty() {
-            return;
-        }
-        let colour = match crate::output::stderr_colours() {
-            true => Colour::Terminal,
-            false => Colour::Plain,
-        };
-        eprint!("{}", render(&shown, &self.sources, colour));
+        told::tell(&self.diagnostics, &self.sources, least);
     }
 
     /// The name of a file.

@@ -9,6 +9,7 @@ mod loaded;
 mod message;
 mod read;
 mod related;
+pub mod told;
 
 pub use hosts::{Answers, Hosts};
 pub use message::{Message, messages};

@@ -5,6 +5,7 @@
 
 use super::files::{Reading, Rules};
 use crate::exit::Exit;
+use crate::input::told::summary_in_words;
 use crate::input::{FileArgs, Message, ReadingArgs, messages, read_files};
 use crate::output::{Output, count, report};
 use crate::state::SavedSource;
@@ -114,17 +115,7 @@ fn text(out: &mut Output, summary: &Summary) -> anyhow::Result<()> {
             out.line(count(number as u64, one, many))?;
         }
     }
-    let verdict = match summary.errors {
-        0 => "ok".to_owned(),
-        1 => "1 error".to_owned(),
-        errors => format!("{errors} errors"),
-    };
-    let warnings = match summary.warnings {
-        0 => String::new(),
-        1 => ", 1 warning".to_owned(),
-        warnings => format!(", {warnings} warnings"),
-    };
-    out.line(format!("{verdict}{warnings}"))
+    out.line(summary_in_words(summary.errors, summary.warnings))
 }
 
 #[derive(Debug, Serialize)]

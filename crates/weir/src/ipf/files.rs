@@ -4,7 +4,7 @@
 //! Messages go to standard error; an error ends the command.
 
 use crate::exit::{Exit, failure};
-use crate::input::read_files;
+use crate::input::{read_files, told};
 use crate::state::SavedSource;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,6 @@ use weir_policy::dialect::ipf::{self, File, Item, Kind, Language, Names, ParseOp
 use weir_policy::dialect::ipf::{ast, nat, pool};
 use weir_policy::eval::ipf::Tables;
 use weir_policy::model::Family;
-use weir_policy::syntax::diag::{Colour, render};
 use weir_policy::syntax::{Diagnostic, Severity, Sources};
 
 /// How to read.
@@ -242,17 +241,7 @@ impl Rules {
 
     /// Prints messages from a severity on to standard error.
     pub fn tell(&self, least: Severity) {
-        let shown: Vec<Diagnostic> = self
-            .diagnostics
-            .iter()
-            .filter(|found| found.severity >= least)
-            .cloned()
-            .collect();
-        let colour = match crate::output::stderr_colours() {
-            true => Colour::Terminal,
-            false => Colour::Plain,
-        };
-        eprint!("{}", render(&shown, &self.sources, colour));
+        told::tell(&self.diagnostics, &self.sources, least);
     }
 
     /// Errors as the end of the command.

@@ -6,6 +6,7 @@
 use super::facts::FactArgs;
 use super::load::{Loaded, load};
 use crate::exit::Exit;
+use crate::input::told::summary_in_words;
 use crate::input::{FileArgs, Message, messages};
 use crate::output::{Output, count, report};
 use serde::Serialize;
@@ -83,15 +84,5 @@ fn text(out: &mut Output, summary: &Summary) -> anyhow::Result<()> {
             "pipes, queues and schedulers",
         ))?;
     }
-    let verdict = match summary.errors {
-        0 => "ok".to_owned(),
-        1 => "1 error".to_owned(),
-        errors => format!("{errors} errors"),
-    };
-    let warnings = match summary.warnings {
-        0 => String::new(),
-        1 => ", 1 warning".to_owned(),
-        warnings => format!(", {warnings} warnings"),
-    };
-    out.line(format!("{verdict}{warnings}"))
+    out.line(summary_in_words(summary.errors, summary.warnings))
 }

@@ -4,14 +4,13 @@
 //! lines are an error, as nothing may be judged by half a rule set.
 
 use crate::exit::{Exit, failure};
-use crate::input::{Hosts, ReadingArgs, read_files};
+use crate::input::{Hosts, ReadingArgs, read_files, told};
 use crate::state::SavedSource;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use weir_policy::dialect::ipfw;
 use weir_policy::dialect::iptables::Names as HostNames;
 use weir_policy::model::{Family, SourceId};
-use weir_policy::syntax::diag::{Colour, render};
 use weir_policy::syntax::{Severity, Sources, Span};
 
 /// The name of the language.
@@ -37,8 +36,15 @@ pub fn is_meant(files: &[PathBuf], reading: &ReadingArgs) -> anyhow::Result<bool
         }
         None => {}
     }
-    let texts = read_files(files)?;
-    Ok(texts.iter().all(|one| ipfw::looks_like(&one.text)))
+    Ok(are_meant(&read_files(files)?, None))
+}
+
+/// The same of texts that are already read.
+pub fn are_meant(texts: &[SavedSource], dialect: Option<&str>) -> bool {
+    match dialect {
+        Some(dialect) => dialect == DIALECT,
+        None => !texts.is_empty() && texts.iter().all(|one| ipfw::looks_like(&one.text)),
+    }
 }
 
 /// Files, or commands in their place: what holds a blank and is no file is a command.
@@ -124,24 +130,8 @@ pub fn load_sound(
 ) -> anyhow::Result<Loaded> {
     let loaded = load(files, settings)?;
     loaded.tell(Severity::Warning);
-    let wrong = loaded.errors(allow_unsupported);
-    if wrong == 0 {
-        return Ok(loaded);
-    }
-    let what = match wrong {
-        1 => "1 error".to_owned(),
-        errors => format!("{errors} errors"),
-    };
-    Err(match loaded.only_unsupported() {
-        true => failure(
-            Exit::Unsupported,
-            format!("{what}: constructs that weir can't honour; nothing is loaded"),
-        ),
-        false => failure(
-            Exit::Usage,
-            format!("{what} in the rules; nothing is loaded"),
-        ),
-    })
+    told::check_errors(loaded.errors(allow_unsupported), loaded.only_unsupported())?;
+    Ok(loaded)
 }
 
 impl Loaded {
@@ -154,27 +144,12 @@ impl Loaded {
 
     /// Whether all errors are about constructs that can't be honoured, and there are some.
     pub fn only_unsupported(&self) -> bool {
-        let mut errors = self
-            .program
-            .diagnostics
-            .iter()
-            .filter(|d| d.is_error())
-            .peekable();
-        errors.peek().is_some() && errors.all(|d| d.is_unsupported())
+        told::only_unsupported(&self.program.diagnostics)
     }
 
     /// Prints messages from a severity on to standard error.
     pub fn tell(&self, least: Severity) {
-        let all = self.program.diagnostics.iter();
-        let shown: Vec<_> = all.filter(|d| d.severity >= least).cloned().collect();
-        if shown.is_empty() {
-            return;
-        }
-        let colour = match crate::output::stderr_colours() {
-            true => Colour::Terminal,
-            false => Colour::Plain,
-        };
-        eprint!("{}", render(&shown, &self.sources, colour));
+        told::tell(&self.program.diagnostics, &self.sources, least);
     }
 
     /// `file:line` of a place.

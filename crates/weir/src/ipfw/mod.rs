@@ -15,4 +15,4 @@ pub mod show;
 pub mod tool;
 
 pub use facts::FactArgs;
-pub use load::is_meant;
+pub use load::{are_meant, is_meant};
