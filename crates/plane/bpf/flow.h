@@ -767,27 +767,32 @@ static __always_inline __u32 flow_victim(__u8 *table, struct weir_control *c,
 	return best;
 }
 
-/* Frees the slots of flows that are over, among the next so many slots. */
+/* Frees a slot whose flow is over; see sweep.h. */
+static __always_inline void flow_sweep_slot(__u8 *table, struct weir_control *c, __u32 slot,
+					    __u32 now)
+{
+	struct flow_entry *e = flow_entry_at(table, slot);
+	volatile __u32 *lock = flow_lock_at(table, slot / FLOW_LINE_SLOTS);
+
+	if (!e || !lock || !(e->control & FLOW_USED) || flow_lives(e, now))
+		return;
+	if (!flow_lock(lock, 1))
+		return;
+	if (e->control & FLOW_USED && !flow_lives(e, now)) {
+		e->control = 0;
+		flow_set_tag(table, slot, 0);
+		flow_count(c, FLOW_EXPIRED);
+	}
+	flow_unlock(lock);
+}
+
+/* The same for the next so many slots. */
 static __always_inline void flow_sweep(__u8 *table, struct weir_control *c, __u32 now)
 {
 	__u64 cursor = __sync_fetch_and_add(&c->flow_statistics[FLOW_CURSOR], FLOW_SWEEP);
 
-	for (int i = 0; i < FLOW_SWEEP; i++) {
-		__u32 slot = (cursor + i) % flow_slots();
-		struct flow_entry *e = flow_entry_at(table, slot);
-		volatile __u32 *lock = flow_lock_at(table, slot / FLOW_LINE_SLOTS);
-
-		if (!e || !lock || !(e->control & FLOW_USED) || flow_lives(e, now))
-			continue;
-		if (!flow_lock(lock, 1))
-			continue;
-		if (e->control & FLOW_USED && !flow_lives(e, now)) {
-			e->control = 0;
-			flow_set_tag(table, slot, 0);
-			flow_count(c, FLOW_EXPIRED);
-		}
-		flow_unlock(lock);
-	}
+	for (int i = 0; i < FLOW_SWEEP; i++)
+		flow_sweep_slot(table, c, (cursor + i) % flow_slots(), now);
 }
 
 /* Writes a new flow, under the lock of its line. */

@@ -12,6 +12,7 @@
 #include "meta.h"
 #include "parse.h"
 #include "report.h"
+#include "sweep.h"
 #include "walk.h"
 #include "classes.h"
 #include "lane.h"

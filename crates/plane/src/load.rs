@@ -22,7 +22,7 @@ static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bp
 static TCX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tcx.bpf.o"));
 
 /// Names of the maps, as in `maps.h`; each is pinned under its name.
-pub const MAPS: [&str; 12] = [
+pub const MAPS: [&str; 13] = [
     "images",
     "counters",
     "histories",
@@ -35,22 +35,24 @@ pub const MAPS: [&str; 12] = [
     "scratch",
     "interfaces",
     "stages",
+    "sweeper",
 ];
 /// Whether user space maps the memory of a map.
 pub fn is_mapped(name: &str) -> bool {
     !matches!(
         name,
-        "events" | "rejects" | "handoff" | "scratch" | "interfaces" | "stages"
+        "events" | "rejects" | "handoff" | "scratch" | "interfaces" | "stages" | "sweeper"
     )
 }
 
 /// Names of the programs, as in the `.bpf.c` files.
-pub const PROGRAMS: [&str; 5] = [
+pub const PROGRAMS: [&str; 6] = [
     "weir_judge",
     "weir_judge6",
     "weir_whole",
     "weir_egress",
     "weir_clock",
+    "weir_sweep",
 ];
 
 /// How large the maps are made.
@@ -333,6 +335,9 @@ pub fn load(
     }
     control.write(std::mem::offset_of!(Control, loaded), settings.as_bytes());
     control.store32(std::mem::offset_of!(Control, abi), abi::VERSION);
+    if !testing {
+        clock::start_sweep(&instance)?;
+    }
     Ok(instance)
 }
 
