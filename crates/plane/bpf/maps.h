@@ -118,17 +118,24 @@ static __always_inline void weir_count(__u32 slot, __u32 rule, __u32 bytes)
 	__sync_fetch_and_add(&base[1], bytes);
 }
 
-/* Take a place for a packet; NULL when too many are taken. */
-static __always_inline struct weir_scratch *weir_scratch_take(void)
+static __always_inline struct weir_scratch *weir_scratch_at(__u32 index)
+{
+	index &= WEIR_SCRATCH_COUNT - 1;
+	return bpf_map_lookup_elem(&scratch, &index);
+}
+
+/* Take a place for a packet; NULL when too many are taken. `index`: its number. */
+static __always_inline struct weir_scratch *weir_scratch_take(__u32 *index)
 {
 	__u32 first = bpf_get_smp_processor_id() * 4;
 
 	for (__u32 i = 0; i < WEIR_SCRATCH_TRIES; i++) {
-		__u32 index = (first + i) & (WEIR_SCRATCH_COUNT - 1);
-		struct weir_scratch *s = bpf_map_lookup_elem(&scratch, &index);
+		struct weir_scratch *s = weir_scratch_at(first + i);
 
-		if (s && !__sync_lock_test_and_set(&s->taken, 1))
+		if (s && !__sync_lock_test_and_set(&s->taken, 1)) {
+			*index = first + i;
 			return s;
+		}
 	}
 	return NULL;
 }

@@ -15,7 +15,7 @@
 #include "sweep.h"
 #include "walk.h"
 #include "classes.h"
-#include "lane.h"
+#include "lane_meet.h"
 
 static __always_inline int parse_at(struct weir_packet *p, const struct weir_bytes *bytes, __u8 pf)
 {
@@ -123,11 +123,12 @@ static __always_inline void give_handoff(struct bpf_nf_ctx___local *ctx, struct 
 		weir_reason(WEIR_REASON_HANDOFF);
 }
 
-__noinline int weir_flow_lookup(struct weir_packet *p, struct flow_ref *ref, __u64 now_ms)
+__noinline int weir_flow_lookup(struct weir_packet *p, struct flow_ref *ref,
+				struct flow_entry *copy, __u64 now_ms)
 {
-	if (!p || !ref)
+	if (!p || !ref || !copy)
 		return 0;
-	return flow_lookup(p, now_ms, ref);
+	return flow_lookup(p, now_ms, ref, copy);
 }
 
 /* An ICMP error belongs to the flow of the packet that it speaks of. */
@@ -166,7 +167,7 @@ static __always_inline void track(struct bpf_nf_ctx___local *ctx, struct walk *w
 	else if (w->handoff.state)
 		flow_peek(&w->packet, w->now_ms, &w->flow);
 	else
-		weir_flow_lookup(&w->packet, &w->flow, w->now_ms);
+		weir_flow_lookup(&w->packet, &w->flow, &w->copy, w->now_ms);
 	if (w->handoff.state) {
 		w->packet.state = w->handoff.state;
 		/* What begins a conversation has no flow yet; the last hook is to make it. */
@@ -288,7 +289,8 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 SEC("netfilter")
 int weir_whole(struct bpf_nf_ctx___local *ctx)
 {
-	struct brought b = { .scratch = weir_scratch_take() };
+	__u32 place;
+	struct brought b = { .scratch = weir_scratch_take(&place) };
 	struct weir_control *c = weir_get_control();
 	int verdict;
 
@@ -314,10 +316,22 @@ struct {
 /* What is attached: the short way, or else the whole. Two programs, each with one family. */
 static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool v6)
 {
-	int verdict = lane_judge(ctx, v6);
+	const struct nf_hook_state___local *state = ctx->state;
+	const struct sk_buff___local *skb = ctx->skb;
+	struct lane_job job = {
+		.base = (__u64)skb->data,
+		.skb = (__u64)skb,
+		.in = (__u64)state->in,
+		.out = (__u64)state->out,
+	};
+	__u32 have = skb->len - skb->data_len, hook = state->hook;
+	int verdict;
 
+	verdict = lane_run(have, hook, &job, v6);
+	if (verdict == LANE_ASK)
+		verdict = lane_again(have, hook, &job, v6);
 	if (verdict != LANE_WHOLE)
-		return verdict;
+		return verdict & 1;
 	bpf_tail_call(ctx, &stages, 0);
 	weir_reason(WEIR_REASON_WHOLE);
 	return NF_DROP;

@@ -27,6 +27,7 @@ struct walk {
 	__u32 proposed_reject;
 	struct weir_cursor cursor;
 	struct weir_handoff handoff;	/* edits for later hooks */
+	struct flow_entry copy;	/* of the flow's entry, see flow_meet */
 };
 
 #include "residual.h"
