@@ -109,7 +109,7 @@ static __always_inline int lane_ask(const struct weir_packet *p, const struct we
 	/* What the agent sends is RELATED. */
 	if (p->hook == WEIR_HOOK_OUTPUT && p->tcp_flags & TCP_RST && c->answering)
 		return LANE_WHOLE;
-	s = weir_scratch_take(&job->place);
+	s = weir_scratch_numbered(&job->place);
 	if (!s)
 		return LANE_WHOLE;
 	k = (struct lane_case *)s->walk;

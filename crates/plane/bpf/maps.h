@@ -81,6 +81,14 @@ struct {
 	__type(value, struct weir_handoff);
 } handoff SEC(".maps");
 
+/* Written at tcx ingress, read and removed at PREROUTING: see judged.h. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u64);
+	__type(value, struct weir_judged);
+} judged SEC(".maps");
+
 static __always_inline struct weir_control *weir_get_control(void)
 {
 	__u32 zero = 0;
@@ -125,7 +133,7 @@ static __always_inline struct weir_scratch *weir_scratch_at(__u32 index)
 }
 
 /* Take a place for a packet; NULL when too many are taken. `index`: its number. */
-static __always_inline struct weir_scratch *weir_scratch_take(__u32 *index)
+static __always_inline struct weir_scratch *weir_scratch_numbered(__u32 *index)
 {
 	__u32 first = bpf_get_smp_processor_id() * 4;
 
@@ -138,6 +146,13 @@ static __always_inline struct weir_scratch *weir_scratch_take(__u32 *index)
 		}
 	}
 	return NULL;
+}
+
+static __always_inline struct weir_scratch *weir_scratch_take(void)
+{
+	__u32 index;
+
+	return weir_scratch_numbered(&index);
 }
 
 static __always_inline void weir_scratch_give(struct weir_scratch *s)
