@@ -219,35 +219,44 @@ static __always_inline bool flow_passes(__u8 *table, const struct weir_control *
 	return true;
 }
 
-/* Looks at a packet before the rules. Sets p->state and returns it. `copy`: room for an entry. */
-static __always_inline __u8 flow_lookup(struct weir_packet *p, __u64 now_ms, struct flow_ref *ref,
-					struct flow_entry *copy)
+/*
+ * Names the packet's flow in `ref`, and guesses where it is. Returns the state of those packets
+ * that need no more, or 0: ask flow_meet. Verified on its own.
+ */
+__noinline int flow_glance(struct weir_packet *p, struct flow_ref *ref, __u64 now_ms)
 {
 	struct weir_control *c = weir_get_control();
 	__u8 *table = weir_flows();
 
+	if (!p || !ref || !c || !table)
+		return WEIR_STATE_INVALID;
 	flow_begin_ref(ref);
-	p->state = WEIR_STATE_INVALID;
-	if (!c || !table)
-		return p->state;
 	if (p->proto == IPPROTO_ICMPV6 && p->transport == WEIR_TRANSPORT_ICMP) {
 		__u8 type = p->src_port >> 8;
 
-		if ((type >= 130 && type <= 136) || type == 143) {
-			p->state = WEIR_STATE_UNTRACKED;
-			return p->state;
-		}
+		if ((type >= 130 && type <= 136) || type == 143)
+			return WEIR_STATE_UNTRACKED;
 	}
 	if (!flow_name(p, ref, c->zero))
-		return p->state;
+		return WEIR_STATE_INVALID;
 	ref->slot = flow_guess(table, ref);
-	if (flow_passes(table, c, p, ref, now_ms)) {
-		p->state = WEIR_STATE_ESTABLISHED;
-		return p->state;
+	return flow_passes(table, c, p, ref, now_ms) ? WEIR_STATE_ESTABLISHED : 0;
+}
+
+/* Looks at a packet before the rules. Sets p->state. `copy`: room for an entry. */
+static __always_inline void flow_lookup(struct weir_packet *p, __u64 now_ms, struct flow_ref *ref,
+					struct flow_entry *copy)
+{
+	int state = flow_glance(p, ref, now_ms);
+	__u8 *table;
+
+	if (!state) {
+		state = flow_meet(p, ref, copy, now_ms);
+		table = weir_flows();
+		if (table)
+			flow_keep(table, ref, copy);
 	}
-	p->state = flow_meet(p, ref, copy, now_ms);
-	flow_keep(table, ref, copy);
-	return p->state;
+	p->state = state;
 }
 
 /*

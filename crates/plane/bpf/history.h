@@ -309,12 +309,15 @@ __noinline int history_counts(__u64 pair, __u64 rest, __u64 now_ms)
 {
 	struct flow_ref ref = { .pair = pair, .ports = rest, .meta = rest >> 32 };
 	__u8 *table = weir_flows();
+	struct flow_place place;
 	struct flow_entry *e;
 	__u32 state;
 
 	if (!table)
 		return 0;
-	e = flow_entry_at(table, flow_seek(&ref));
+	/* Not flow_seek: calls are too deep here. */
+	flow_place_of(ref.pair, ref.ports, ref.meta, &place);
+	e = flow_entry_at(table, flow_find(table, &ref, &place));
 	if (!e || !flow_lives(e, now_ms))
 		return 0;
 	state = e->control & FLOW_STATE;
