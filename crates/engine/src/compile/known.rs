@@ -26,7 +26,7 @@ const ESTABLISHED: u8 = 2;
 /// `enum weir_fragment`: not a fragment.
 const WHOLE: u8 = 1;
 
-/// What `bpf/lane.h` takes for packets of established flows: TCP with ACK, without RST, and not with
+/// What `bpf/lane.h` takes for packets of established flows: TCP with ACK, without RST, not with
 /// both SYN and FIN; UDP. Not fragments.
 fn domain() -> [Segment; 2] {
     [
