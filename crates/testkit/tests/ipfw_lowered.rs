@@ -158,7 +158,7 @@ impl<'p> Both<'p> {
 #[test]
 fn lowered_rules_mean_what_their_own_evaluator_says() {
     let (mut policies, mut packets, mut outcomes) = (0, 0u32, [0u32; 4]);
-    for seed in 0..2_000u64 {
+    for seed in 0..2_400u64 {
         let text = text(seed);
         let Some((set, policy)) = lowered(&text, Settings::default()) else {
             continue;

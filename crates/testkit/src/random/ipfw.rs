@@ -182,7 +182,10 @@ fn action(rng: &mut Rng, number: u32, uses_tags: bool) -> String {
         format!("skipto {forward}"),
         format!("skipto {forward}"),
         "call 40000".to_owned(),
-        "return".to_owned(),
+        match rng.u8(..12) {
+            0 => "return".to_owned(),
+            _ => "allow".to_owned(),
+        },
         "setdscp ef".to_owned(),
         "setdscp be".to_owned(),
         "tcp-setmss 1000".to_owned(),

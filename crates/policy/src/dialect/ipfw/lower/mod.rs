@@ -21,6 +21,7 @@ mod reach;
 mod tables;
 mod tags;
 
+use super::ast::Action;
 use super::{LoadedRule, Ruleset};
 use crate::eval::ipfw::{CALLS_MAX, Pass};
 use crate::model::{
@@ -71,6 +72,7 @@ pub fn lower(
         told: BTreeSet::new(),
     };
     lowering.settings();
+    lowering.stack();
     for family in [Family::V4, Family::V6] {
         lowering.root(family, Pass::In, &[Hook::Prerouting]);
         lowering.root(family, Pass::Out, &[Hook::Forward, Hook::Output]);
@@ -132,6 +134,45 @@ impl<'a> Lowering<'a> {
         }
     }
 
+    /// On the original a packet that is accepted inside a called range takes the call along to its
+    /// output pass, and a `return` there goes back. Here the stack of calls ends with the pass.
+    fn stack(&mut self) {
+        let set = self.set;
+        let enabled = |at: &usize| set.is_enabled(set.rules[*at].rule.set);
+        let is_return = |at: &usize| matches!(set.rules[*at].rule.action, Action::Return);
+        let uncalled = reach::reachable(set, 0);
+        let found = (0..set.rules.len()).find(|at| uncalled[*at] && enabled(at) && is_return(at));
+        let Some(met) = found else {
+            return;
+        };
+        let accepts = |at: usize| {
+            let action = &set.rules[at].rule.action;
+            enabled(&at) && matches!(action, Action::Allow | Action::Forward { .. })
+        };
+        let leaves = set.rules.iter().any(|one| {
+            let Action::Call(argument) = one.rule.action else {
+                return false;
+            };
+            let numbers = reach::numbers(set, &one.rule, argument);
+            set.is_enabled(one.rule.set)
+                && numbers.into_iter().any(|number| {
+                    let there = reach::reachable(set, action::position(set, number));
+                    there
+                        .iter()
+                        .enumerate()
+                        .any(|(at, there)| *there && accepts(at))
+                })
+        });
+        if leaves {
+            let why = Refused {
+                what: "a `return` that packets reach uncalled, beside calls that accept,"
+                    .to_owned(),
+                help: "put a `skipto` around the called range, so that only calls lead there",
+            };
+            self.refuse(set.rules[met].rule.action_place.0, &why);
+        }
+    }
+
     fn origin(&self, place: Place) -> Origin {
         let position = self.sources.position(place.0);
         Origin {
@@ -176,7 +217,7 @@ impl<'a> Lowering<'a> {
 
     fn default_rule(&self, last: &LoadedRule) -> ChainPolicy {
         let verdict = match last.rule.action {
-            super::ast::Action::Allow => Verdict::Accept,
+            Action::Allow => Verdict::Accept,
             _ => Verdict::Drop,
         };
         ChainPolicy {
