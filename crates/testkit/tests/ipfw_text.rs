@@ -260,21 +260,10 @@ impl Ready<'_> {
                 wrong.push(format!("{place} ({name}) lookup: {line}: {looked:?}"));
             }
             if let Some(kernel) = self.kernel {
-                let found = kernel.judge(met.family, &bytes, &Arrival::of(&met), 0);
-                let found = found.expect("a test run");
-                let decided = judged.decided_by.map(|rule| rule.0);
-                let number = match judged.verdict {
-                    Verdict::Accept => 1,
-                    Verdict::Drop => 2,
-                    Verdict::Reject(_) => 3,
-                };
-                if (found.verdict, found.deciding, found.mark) != (number, decided, judged.mark) {
-                    wrong.push(format!(
-                        "{place} ({}) kernel: {line}: {found:?}",
-                        self.case.name
-                    ));
-                }
                 counts.in_kernel += 1;
+                let wrongly = in_kernel(kernel, &met, &bytes, &judged);
+                wrong
+                    .extend(wrongly.map(|what| format!("{place} ({name}) kernel: {line}: {what}")));
             }
             last = Some((from, judged.tos, judged.mark));
             counts.packets += 1;
@@ -312,6 +301,20 @@ impl Ready<'_> {
             ..Locals::default()
         }
     }
+}
+
+/// What the kernel says otherwise than the evaluator.
+fn in_kernel(kernel: &TestRun, met: &Packet, bytes: &[u8], judged: &Judgement) -> Option<String> {
+    let found = kernel.judge(met.family, bytes, &Arrival::of(met), 0);
+    let found = found.expect("a test run");
+    let decided = judged.decided_by.map(|rule| rule.0);
+    let number = match judged.verdict {
+        Verdict::Accept => 1,
+        Verdict::Drop => 2,
+        Verdict::Reject(_) => 3,
+    };
+    let same = (found.verdict, found.deciding, found.mark) == (number, decided, judged.mark);
+    (!same).then(|| format!("{found:?}"))
 }
 
 #[derive(Debug, Default)]

@@ -2,8 +2,8 @@
 //!
 //! In: a [`Ruleset`]. Out: a [`Policy`], or located errors. The input pass is judged at PREROUTING,
 //! the output pass at FORWARD and OUTPUT, so a forwarded packet meets the list twice and a packet
-//! to or from the host once, each time counted, as on the original. For each pass and family there
-//! is one chain; `skipto` goes to a later position of it, a `call` goes into a chain that holds what
+//! to or from the host once, each time counted, as on the original. For each pass and family
+//! there is one chain; `skipto` goes to a later position of it, a `call` into a chain of what
 //! can be reached from its target. A rule keeps its identity as counter number, also where it comes
 //! to several rules of the model; what lowering adds counts under one hidden number.
 //!
