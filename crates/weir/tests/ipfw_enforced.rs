@@ -286,6 +286,25 @@ fn commands_of_ipfw_act_on_what_is_enforced() {
     assert!(!ping(&host, "127.0.0.1", "1"));
     ipfw(&folder, &host, "table peers delete 127.0.0.0/8").expect(0);
     assert!(ping(&host, "127.0.0.1", "1"));
+    folder.weir(&["unload", "--netns", &host.0]).expect(0);
+    assert!(ping(&host, "127.0.0.1", "1"));
+}
+
+#[test]
+fn commands_that_fail_change_nothing() {
+    if !kernel("commands_that_fail_change_nothing") {
+        return;
+    }
+    let host = Namespace::new("ipfwfail");
+    ip(&format!("-n {} link set lo up", host.0));
+    let folder = Folder::new();
+    folder.file(
+        "rules",
+        "table peers create type addr\nadd 200 allow ip from any to any\n",
+    );
+    folder
+        .weir(&["apply", "--netns", &host.0, "rules"])
+        .expect(0);
     // What is wrong, what the kernel of the original refuses, and what can't be enforced.
     assert_eq!(ipfw(&folder, &host, "zero 9999").code, Some(69));
     assert_eq!(
