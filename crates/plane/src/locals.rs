@@ -165,6 +165,7 @@ mod tests {
                         AddrType::Broadcast => BROADCAST,
                         AddrType::Multicast => MULTICAST,
                         AddrType::Unicast => 8,
+                        AddrType::Unspecified => UNSPECIFIED,
                     };
                     assert_eq!(entry.types, wanted, "{address:x}");
                 }
