@@ -224,6 +224,7 @@ enum weir_address_type {	/* bits, as model::AddrType counts */
 	WEIR_ADDRESS_BROADCAST = 2,
 	WEIR_ADDRESS_MULTICAST = 4,
 	WEIR_ADDRESS_UNICAST = 8,
+	WEIR_ADDRESS_UNSPECIFIED = 16,
 };
 struct weir_local {
 	__u64 first[2];

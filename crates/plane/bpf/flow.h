@@ -294,12 +294,13 @@ __noinline int flow_related(struct weir_packet *p, const struct weir_packet *abo
  * The state of a packet that was looked up at an earlier hook, without changing its flow. INVALID
  * for what has no flow; a flow that the packet itself ended a moment ago still counts.
  */
-__noinline int flow_peek(struct weir_packet *p, __u64 now_ms, struct flow_ref *ref)
+__noinline int flow_peek(struct weir_packet *p, __u64 now_ms, struct flow_ref *ref, bool began)
 {
 	struct weir_control *c = weir_get_control();
 	__u8 *table = weir_flows();
 	struct flow_cold *cold;
 	struct flow_entry *e;
+	__u32 over;
 	bool reply;
 
 	if (!p || !ref)
@@ -311,8 +312,9 @@ __noinline int flow_peek(struct weir_packet *p, __u64 now_ms, struct flow_ref *r
 	ref->slot = flow_seek(ref);
 	e = flow_entry_at(table, ref->slot);
 	cold = flow_cold_at(table, ref->slot);
-	if (!e || !cold || !flow_lives(e, (__u32)now_ms - FLOW_PEEK_AFTER) ||
-	    !flow_between(cold, ref, p))
+	/* What began a flow at the hook before does not belong to one that ended in its place. */
+	over = began ? 0 : FLOW_PEEK_AFTER;
+	if (!e || !cold || !flow_lives(e, (__u32)now_ms - over) || !flow_between(cold, ref, p))
 		return 0;
 	reply = flow_direction(ref, e->control);
 	ref->found = FLOW_FOUND_KNOWN;

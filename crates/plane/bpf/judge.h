@@ -45,7 +45,7 @@ static __always_inline void track(struct walk *w, struct weir_control *c,
 	    icmp_is_error(w->packet.proto, w->packet.src_port >> 8))
 		track_error(w, about);
 	else if (w->handoff.state)
-		flow_peek(&w->packet, w->now_ms, &w->flow);
+		flow_peek(&w->packet, w->now_ms, &w->flow, w->handoff.state == WEIR_STATE_NEW);
 	else
 		flow_lookup(&w->packet, w->now_ms, &w->flow, &w->copy);
 	if (w->handoff.state) {
