@@ -23,8 +23,7 @@
 struct lane_job {
 	__u64 base;	/* of the network header */
 	__u64 skb;
-	__u64 in;
-	__u64 out;
+	__u64 met;	/* struct nf_hook_state */
 	__u32 state;	/* what LANE_ASK asked for; 0: not known */
 	__u32 place;	/* of struct lane_case, with LANE_ASK */
 };
@@ -36,6 +35,9 @@ struct lane_case {
 	struct flow_entry copy;
 	__u64 options;	/* where TCP options are to be read; 0: nowhere */
 };
+
+#define MET_AT(a) ((const struct nf_hook_state___local *)bpf_rdonly_cast( \
+	(const void *)(a), bpf_core_type_id_kernel(struct nf_hook_state___local)))
 
 /* The classes of both interfaces, from what is remembered. False: ask on the whole way. */
 static __always_inline bool lane_class_of(const __u64 name[2], __u32 number, __u16 *class)
@@ -55,7 +57,8 @@ static __always_inline bool lane_class_of(const __u64 name[2], __u32 number, __u
 static __always_inline bool lane_classes(const struct lane_job *job, const struct weir_control *c,
 					 __u32 slot, struct weir_packet *p)
 {
-	const struct weir_seen seen = { .in = job->in, .out = job->out };
+	const struct nf_hook_state___local *met = MET_AT(job->met);
+	const struct weir_seen seen = { .in = (__u64)met->in, .out = (__u64)met->out };
 	__u32 number = c->slot_generation[slot & 1];
 	__u64 name[2];
 
@@ -68,11 +71,11 @@ static __always_inline bool lane_classes(const struct lane_job *job, const struc
 
 /* What a test run wants to know. */
 static __always_inline void lane_tell(struct weir_control *c, const struct weir_packet *p,
-				      const struct lane_trail *trail)
+				      __u32 decided)
 {
 	c->test.packet = *p;
-	c->test.verdict = trail->verdict;
-	c->test.deciding = trail->deciding;
+	c->test.verdict = decided >> WEIR_LANE_DECIDED;
+	c->test.deciding = decided & WEIR_LANE_RULE;
 	c->test.result_mark = c->test.mark;
 	c->test.short_way = 1;
 }
@@ -101,7 +104,7 @@ static __always_inline bool lane_is_known(const struct weir_packet *p)
 
 /* Leaves the packet where lane_meet finds it. */
 static __always_inline int lane_ask(const struct weir_packet *p, const struct weir_control *c,
-				    const struct flow_ref *ref, __u64 options, struct lane_job *job)
+				    const struct flow_ref *ref, bool options, struct lane_job *job)
 {
 	struct weir_scratch *s;
 	struct lane_case *k;
@@ -115,65 +118,90 @@ static __always_inline int lane_ask(const struct weir_packet *p, const struct we
 	k = (struct lane_case *)s->walk;
 	k->packet = *p;
 	k->ref = *ref;
-	k->options = options;
+	k->options = options ? job->base + (p->family == 6 ? 60 : 40) : 0;
 	return LANE_ASK;
 }
 
-static __always_inline int lane_judge(__u32 have, __u32 hook, struct lane_job *job,
-				      bool v6)
+/* Counts the chain policies of tables without rules. */
+static __always_inline void lane_count_first(__u32 slot, const struct weir_lane *lane,
+					     const struct weir_packet *p)
+{
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < 2; i++) {
+		if (i >= lane->counts)
+			break;
+		weir_count(slot, p->hook, lane->count[i], p->length);
+	}
+}
+
+/* What the rules say about a packet whose state is known; counted. 0: the whole way. */
+static __always_inline __u32 lane_rules(const struct lane_job *job, const struct weir_control *c,
+					const struct weir_lane *lane, __u32 slot,
+					struct weir_packet *p, bool v6)
+{
+	bool known = lane->flags & WEIR_LANE_TRACK && lane_is_known(p);
+	__u32 root = known ? lane->established : lane->root;
+	__u32 decided = known ? lane->decided[1] : lane->decided[0];
+
+	if (decided) {
+		weir_count(slot, p->hook, decided & WEIR_LANE_RULE, p->length);
+	} else {
+		if (lane->flags & WEIR_LANE_CLASSES && !lane_classes(job, c, slot, p))
+			return 0;
+		decided = v6 ? weir_lane_walk6(slot, root, p) : weir_lane_walk4(slot, root, p);
+		if (!decided)
+			return 0;
+	}
+	lane_count_first(slot, lane, p);
+	return decided;
+}
+
+static __always_inline int lane_judge(__u32 have, __u32 hook, struct lane_job *job, bool v6)
 {
 	struct weir_control *c = weir_get_control();
-	struct lane_trail trail = {};
-	struct weir_packet p = {};
+	__u32 slot, now = 0, decided;
 	const struct weir_lane *lane;
 	struct lane_flow flow = {};
-	__u32 root_at, slot, now;
-	__u64 base = job->base;
-	const __u8 *image;
+	struct weir_packet p = {};
 	int parsed;
 	bool track;
-	__u64 mask;
 
 	if (!c || hook > WEIR_HOOK_OUTPUT)
 		return LANE_WHOLE;
 	/* What it looks at is hidden, or the verifier would follow the rest once for each way. */
 	slot = (weir_slot(c, job->skb, hook ^ c->zero) ^ c->zero) & 1;
 	lane = lane_at(c, slot, (v6 ? 4 : 0) | hook);
-	image = weir_image(slot);
-	if (!lane->root || !image || (weir_testing && c->test.way))
+	if (!lane->root || (weir_testing && c->test.way))
 		return LANE_WHOLE;
 	track = lane->flags & WEIR_LANE_TRACK;
-	parsed = v6 ? lane_parse_v6(base, have, track, &p) : lane_parse_v4(base, have, track, &p);
+	parsed = v6 ? lane_parse_v6(job->base, have, track, &p) :
+		      lane_parse_v4(job->base, have, track, &p);
 	if (parsed == LANE_PARSED_NOT)
 		return LANE_WHOLE;
 	p.hook = hook;
 	p.state = job->state ? job->state : WEIR_STATE_INVALID;
-	root_at = lane->root;
-	mask = image_mask();
-	if (lane->flags & WEIR_LANE_CLASSES && !lane_classes(job, c, slot, &p))
-		return LANE_WHOLE;
-	if (weir_testing && c->test.state)
+	track = track && !job->state;
+	if (weir_testing && c->test.state) {
 		p.state = c->test.state;
-	now = weir_now(c);
-	if (track) {
-		track = !job->state && !(weir_testing && c->test.state);
-		if (track && !lane_flow_of(&p, c, &flow))
-			return LANE_WHOLE;
-		if (track && (parsed == LANE_PARSED_OPTIONS || !lane_passes(&p, c, now, &flow)))
-			return lane_ask(&p, c, &flow.ref,
-					parsed == LANE_PARSED_OPTIONS ? base + (v6 ? 60 : 40) : 0,
-					job);
-		if (lane_is_known(&p))
-			root_at = lane->established;
+		track = false;
 	}
-	if (!lane_walk(image, mask, root_at, v6, &p, c->zero, &trail))
+	if (track) {
+		now = weir_now(c);
+		if (!lane_flow_of(&p, c, &flow))
+			return LANE_WHOLE;
+		if (parsed == LANE_PARSED_OPTIONS || !lane_passes(&p, c, now, &flow))
+			return lane_ask(&p, c, &flow.ref, parsed == LANE_PARSED_OPTIONS, job);
+	}
+	/* Worked out again, or it would be kept on the stack meanwhile, which is full. */
+	lane = lane_at(c, slot, (v6 ? 4 : 0) | p.hook);
+	decided = lane_rules(job, c, lane, slot, &p, v6);
+	if (!decided)
 		return LANE_WHOLE;
-	if (track)
+	if (flow.e)
 		lane_touch(&p, c, now, &flow);
-	lane_count_all(image, mask, slot, lane, &trail, p.length);
 	if (weir_testing)
-		lane_tell(c, &p, &trail);
-	if (trail.verdict == WEIR_VERDICT_ACCEPT)
+		lane_tell(c, &p, decided);
+	if (decided >> WEIR_LANE_DECIDED == WEIR_VERDICT_ACCEPT)
 		return NF_ACCEPT;
 	__sync_fetch_and_add(&c->reasons[WEIR_REASON_RULE], 1);
 	return NF_DROP;

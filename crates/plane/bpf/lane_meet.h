@@ -9,39 +9,56 @@
 
 #include "lane.h"
 
-/* The state of the packet that lane_ask left. */
-static __always_inline __u32 lane_meet(struct lane_case *k, __u64 now)
+/* Works out the state of the packet that lane_ask left, in job->state; the place stays taken. */
+__noinline int weir_lane_meet(struct lane_job *job)
 {
-	struct weir_packet *p = &k->packet;
+	struct weir_control *c = weir_get_control();
+	struct weir_scratch *s;
+	struct lane_case *k;
 
+	_Static_assert(sizeof(*k) <= WEIR_SCRATCH_WALK, "a case fits its place");
+	if (!job || !c)
+		return 0;
+	s = weir_scratch_at(job->place);
+	if (!s)
+		return 0;
+	k = (struct lane_case *)s->walk;
 	if (k->options)
-		take_tcp_options(k->options, p->tcp_options, p);
-	return flow_meet(p, &k->ref, &k->copy, now);
+		take_tcp_options(k->options, k->packet.tcp_options, &k->packet);
+	job->state = flow_meet(&k->packet, &k->ref, &k->copy, weir_now(c));
+	return 0;
 }
 
-/* LANE_ASK answered: NF_ACCEPT, NF_DROP or LANE_WHOLE. */
-static __always_inline int lane_again(__u32 have, __u32 hook, struct lane_job *job,
-				      bool v6)
+/* The packet's way ends, with NF_ACCEPT or NF_DROP, or is to be gone whole: LANE_WHOLE. */
+__noinline int weir_lane_end(struct lane_job *job, int verdict)
 {
-	struct weir_scratch *s = weir_scratch_at(job->place);
 	struct weir_control *c = weir_get_control();
 	__u8 *table = weir_flows();
+	struct weir_scratch *s;
 	struct lane_case *k;
-	int verdict;
-	__u64 now;
 
-	if (!s || !c || !table)
-		return LANE_WHOLE;
+	if (!job || !c || !table)
+		return 0;
+	s = weir_scratch_at(job->place);
+	if (!s)
+		return 0;
 	k = (struct lane_case *)s->walk;
-	_Static_assert(sizeof(*k) <= WEIR_SCRATCH_WALK, "a case fits its place");
-	now = weir_now(c);
-	job->state = lane_meet(k, now);
-	verdict = lane_run(have, hook, job, v6);
 	if (verdict != LANE_WHOLE)
 		flow_keep(table, &k->ref, &k->copy);
 	if (verdict == NF_ACCEPT)
-		flow_confirm(&k->packet, &k->ref, now);
+		flow_confirm(&k->packet, &k->ref, weir_now(c));
 	weir_scratch_give(s);
+	return 0;
+}
+
+/* LANE_ASK answered: NF_ACCEPT, NF_DROP or LANE_WHOLE. */
+static __always_inline int lane_again(__u32 have, __u32 hook, struct lane_job *job, bool v6)
+{
+	int verdict;
+
+	weir_lane_meet(job);
+	verdict = lane_run(have, hook, job, v6);
+	weir_lane_end(job, verdict);
 	return verdict;
 }
 

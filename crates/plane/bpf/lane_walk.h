@@ -12,13 +12,6 @@
 #define LANE_STEPS 4		/* entries that are looked at */
 #define LANE_RULES 4		/* rules that count with one of them */
 
-/* What the way found, before anything is counted. */
-struct lane_trail {
-	__u32 entry_at[LANE_STEPS];	/* 0: none */
-	__u32 deciding;
-	int verdict;
-};
-
 /* What a lookup found: the first position, and where it is known which come after it. */
 struct lane_found {
 	__u64 rest;		/* terms behind the first */
@@ -95,19 +88,20 @@ static __always_inline bool lane_first(const __u8 *image, __u64 mask, const stru
 }
 
 /*
- * The entries that the packet meets in one root. False: the whole way. Of entries that hold, some
- * may lie before the one with which an earlier one goes on; they are looked at, and left out.
+ * The entries that the packet meets in one root: `entry_at`, 0 for none. Returns the verdict of
+ * the last; 0: the whole way. Of entries that hold, some may lie before the one with which an
+ * earlier one goes on; they are looked at, and left out.
  */
-static __always_inline bool lane_walk(const __u8 *image, __u64 mask, __u32 root_at, bool v6,
-				      const struct weir_packet *p, __u32 zero,
-				      struct lane_trail *trail)
+static __always_inline __u32 lane_trail(const __u8 *image, __u64 mask, __u32 root_at, bool v6,
+					const struct weir_packet *p, __u32 zero,
+					__u32 entry_at[LANE_STEPS])
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
 	__u32 entries_at = root->entries_at, last = root->entries - 1, from = 0;
 	struct lane_found f;
 
 	if (!lane_first(image, mask, root, v6, p, zero, &f))
-		return false;
+		return 0;
 #pragma clang loop unroll(full)
 	for (int i = 0; i < LANE_STEPS; i++) {
 		__u32 at = entries_at + f.position * sizeof(struct weir_entry);
@@ -116,60 +110,73 @@ static __always_inline bool lane_walk(const __u8 *image, __u64 mask, __u32 root_
 		if (f.position >= from) {
 			if (e->tests | e->ops | (e->flags & WEIR_FLAG_PROPOSE) ||
 			    e->rules > LANE_RULES || e->verdict > WEIR_VERDICT_DROP)
-				return false;
-			trail->entry_at[i] = at;
-			if (e->verdict) {
-				trail->verdict = e->verdict;
-				return true;
-			}
+				return 0;
+			entry_at[i] = at;
+			if (e->verdict)
+				return e->verdict;
 			from = e->next_match;
 		}
 		if (!f.complete)
-			return false;
+			return 0;
 		f.position = last;
 		if (f.rest)
 			f.position = IMAGE_U32(image, mask,
 					       f.positions_at + lowest_bit(f.rest) * 4);
 		f.rest &= f.rest - 1;
 	}
-	return false;
+	return 0;
 }
 
-/* Counts the rules of one entry. */
+/* Counts the rules of one entry; returns the last. */
 static __always_inline __u32 lane_count(const __u8 *image, __u64 mask, __u32 slot, __u32 entry_at,
-					__u32 bytes)
+					const struct weir_packet *p)
 {
 	const struct weir_entry *e = IMAGE_AT(struct weir_entry, image, mask, entry_at);
-	__u32 rule = e->rule, rules = e->rules, at = rule;
+	__u32 rules = e->rules, at = e->rule, rule = at;
 
-	if (rules == 1) {
-		weir_count(slot, rule, bytes);
-		return rule;
-	}
 	for (int i = 0; i < LANE_RULES; i++) {
 		if (i >= rules)
 			break;
-		rule = IMAGE_U32(image, mask, at + i * 4);
-		weir_count(slot, rule, bytes);
+		if (rules > 1)
+			rule = IMAGE_U32(image, mask, at + i * 4);
+		weir_count(slot, p->hook, rule, p->length);
 	}
 	return rule;
 }
 
-static __always_inline void lane_count_all(const __u8 *image, __u64 mask, __u32 slot,
-					   const struct weir_lane *lane, struct lane_trail *trail,
-					   __u32 bytes)
+static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct weir_packet *p,
+				       bool v6)
 {
-	if (lane->counts) {
-		weir_count(slot, lane->count[0], bytes);
-		if (lane->counts > 1)
-			weir_count(slot, lane->count[1], bytes);
-	}
-#pragma clang loop unroll(full)
+	struct weir_control *c = weir_get_control();
+	__u32 entry_at[LANE_STEPS] = {}, rule = 0;
+	const __u8 *image = weir_image(slot);
+	__u64 mask = image_mask();
+	__u32 verdict;
+
+	if (!c || !image)
+		return 0;
+	verdict = lane_trail(image, mask, root_at, v6, p, c->zero, entry_at);
+	if (!verdict)
+		return 0;
 	for (int i = 0; i < LANE_STEPS; i++) {
-		if (!trail->entry_at[i])
-			continue;
-		trail->deciding = lane_count(image, mask, slot, trail->entry_at[i], bytes);
+		if (entry_at[i])
+			rule = lane_count(image, mask, slot, entry_at[i], p);
 	}
+	return verdict << WEIR_LANE_DECIDED | rule;
+}
+
+/*
+ * What the rules of a root say about the packet, as WEIR_LANE_DECIDED, and counted; 0: the whole
+ * way. Two functions that are verified on their own, each with one family.
+ */
+__noinline __u32 weir_lane_walk4(__u32 slot, __u32 root_at, const struct weir_packet *p)
+{
+	return p ? lane_walk(slot & 1, root_at, p, false) : 0;
+}
+
+__noinline __u32 weir_lane_walk6(__u32 slot, __u32 root_at, const struct weir_packet *p)
+{
+	return p ? lane_walk(slot & 1, root_at, p, true) : 0;
 }
 
 #endif

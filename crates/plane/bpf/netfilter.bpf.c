@@ -254,15 +254,13 @@ struct {
 /* What is attached: the short way, or else the whole. Two programs, each with one family. */
 static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool v6)
 {
-	const struct nf_hook_state___local *state = ctx->state;
 	const struct sk_buff___local *skb = ctx->skb;
 	struct lane_job job = {
 		.base = (__u64)skb->data,
 		.skb = (__u64)skb,
-		.in = (__u64)state->in,
-		.out = (__u64)state->out,
+		.met = (__u64)ctx->state,
 	};
-	__u32 have = skb->len - skb->data_len, hook = state->hook;
+	__u32 have = skb->len - skb->data_len, hook = ctx->state->hook;
 	int verdict;
 
 	verdict = lane_run(have, hook, &job, v6);

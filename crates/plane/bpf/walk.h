@@ -41,7 +41,7 @@ enum weir_step {
 static __always_inline int entry_matched(struct walk *w, const struct weir_entry *e)
 {
 	if (e->rules == 1)
-		weir_count(w->slot, e->rule, w->packet.length);
+		weir_count(w->slot, w->packet.hook, e->rule, w->packet.length);
 	if (!e->verdict) {
 		cursor_move(&w->cursor, e->next_match);
 		return WEIR_STEP_ON;
@@ -274,7 +274,8 @@ __noinline int weir_meet(struct walk *w)
 		for (int i = 0; i < WEIR_RULES_MAX; i++) {
 			if (i >= tests)
 				break;
-			weir_count(w->slot, IMAGE_U32(image, mask, rules_at + i * 4),
+			weir_count(w->slot, w->packet.hook,
+				   IMAGE_U32(image, mask, rules_at + i * 4),
 				   w->packet.length);
 		}
 	}
