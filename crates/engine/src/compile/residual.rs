@@ -20,6 +20,8 @@ pub struct Blob {
     pub bytes: Vec<u8>,
     /// Parameters of the policy's histories.
     pub records: Vec<Record>,
+    /// Parameters of its learners.
+    pub learners: Vec<layout::Learner>,
 }
 
 impl Blob {
@@ -129,6 +131,13 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
             (out.a, out.b) = *segments;
         }
         Cond::Ct(field) => flow_field(field, &mut out, blob).map_err(unsupported)?,
+        Cond::Learned => out.kind = layout::TEST_LEARNED,
+        Cond::OutOfWindow => out.kind = layout::TEST_OUT_OF_WINDOW,
+        Cond::Learn(id) => {
+            (out.kind, out.a) = (layout::TEST_LEARN, id.0);
+            let record = blob.learners[id.0 as usize];
+            out.at = blob.add(record.as_bytes());
+        }
         Cond::History(id) => {
             (out.kind, out.a) = (layout::TEST_HISTORY, id.0);
             let record = blob.records[id.0 as usize];

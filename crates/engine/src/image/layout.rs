@@ -127,6 +127,8 @@ pub const FEATURE_CHANGES: u32 = 1;
 pub const FEATURE_FLOW_FIELDS: u32 = 2;
 /// Some test remembers.
 pub const FEATURE_HISTORY: u32 = 4;
+/// Some rule makes states.
+pub const FEATURE_LEARNED: u32 = 16;
 /// Entries of sets have lifetimes, so [`Header::loaded_ms`] matters.
 pub const FEATURE_LIFETIMES: u32 = 8;
 
@@ -431,6 +433,10 @@ pub struct Entry {
 pub const FLAG_PROPOSE: u8 = 0x80;
 /// If a proposal stands it decides, and the entry neither counts nor has a say.
 pub const FLAG_STANDING: u8 = 0x40;
+/// With any verdict of its own: the state just found gives verdict and deciding rule.
+pub const FLAG_AS_LEARNED: u8 = 0x20;
+/// With no verdict of its own: the verdict that stands becomes a drop.
+pub const FLAG_REFUSE: u8 = 0x10;
 /// The verdict of a proposal.
 pub const FLAG_VERDICT: u8 = 3;
 /// Dropped because the transport header is cut short: nothing counts, no rule decides.
@@ -503,8 +509,14 @@ pub const TEST_STATE: u8 = 22;
 pub const TEST_HANDLING: u8 = 23;
 /// The proposal that stands is of rule `a`.
 pub const TEST_PROPOSED: u8 = 24;
+/// The packet belongs to a learned state; noted there.
+pub const TEST_LEARNED: u8 = 25;
+/// Makes a state of learner `a`, whose [`Learner`] is at `at`; holds when one was made.
+pub const TEST_LEARN: u8 = 26;
+/// [`TEST_LEARNED`] has found a state that the packet is of, but for its place in the window.
+pub const TEST_OUT_OF_WINDOW: u8 = 27;
 /// The highest of them.
-pub const TEST_LAST: u8 = TEST_PROPOSED;
+pub const TEST_LAST: u8 = TEST_OUT_OF_WINDOW;
 /// History object `a`; its parameters at `at`.
 pub const TEST_HISTORY: u8 = 18;
 /// Time since the image was loaded is below `a` seconds.
@@ -536,6 +548,45 @@ pub const CT_STATUS: u16 = 10;
 pub const CT_EXPIRE: u16 = 11;
 /// Direction: `a` 1 original, 0 reply.
 pub const CT_DIRECTION: u16 = 12;
+
+/// How states of a rule are kept: the parameters of [`TEST_LEARN`].
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct Learner {
+    /// The rule that decides about their packets.
+    pub rule: u32,
+    /// `LEARN_*`.
+    pub flags: u32,
+    /// States of this rule at once; `u32::MAX`: no limit of its own.
+    pub limit: u32,
+    /// States of all rules at once.
+    pub states_max: u32,
+    /// Seconds that a state lives, forward and reverse; `u32::MAX`: as its protocol does.
+    pub age: [u32; 2],
+    /// Kind of reject, for IPv4 and IPv6.
+    pub reject: [u16; 2],
+    /// `enum weir_verdict`, for IPv4 and IPv6.
+    pub verdict: [u8; 2],
+    /// Zero.
+    pub padding: [u8; 2],
+    /// Zero.
+    pub reserved: [u32; 8],
+}
+
+/// TCP segments in order only.
+pub const LEARN_STRICT: u32 = 1;
+/// No window check.
+pub const LEARN_LOOSE: u32 = 2;
+/// ICMP errors are none of its own.
+pub const LEARN_NO_ICMP_ERRORS: u32 = 4;
+/// The interface doesn't matter.
+pub const LEARN_ANY_INTERFACE: u32 = 8;
+/// Packets of its states are logged.
+pub const LEARN_LOG: u32 = 16;
+/// Packets of its states count at the rule.
+pub const LEARN_COUNT: u32 = 32;
 
 /// An operation of a matched entry.
 #[derive(
