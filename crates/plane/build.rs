@@ -9,6 +9,7 @@ use libbpf_cargo::SkeletonBuilder;
 const OBJECTS: &[&str] = &[
     "netfilter",
     "learned",
+    "ingress",
     "tcx",
     "flow_test",
     "classify_test",

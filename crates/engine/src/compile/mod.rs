@@ -18,6 +18,7 @@ mod learners;
 mod maps;
 mod reduce;
 mod residual;
+mod sampled;
 mod service;
 mod sets;
 mod span;
