@@ -350,14 +350,16 @@ static __always_inline bool learned_may_begin(const struct walk *w)
 }
 
 /* Fill in an entry that nobody sees yet. */
-__noinline int learned_fill(struct walk *w, const struct weir_learner *l, struct learned_entry *e)
+__noinline int learned_fill(struct walk *w, struct learned_entry *e)
 {
+	const struct weir_learner *l;
 	const struct weir_packet *p;
 	const struct ipf_view *v;
 	__u32 out, v6;
 
-	if (!w || !l || !e)
+	if (!w || !e)
 		return 0;
+	l = &w->learner;
 	p = &w->packet;
 	v = &w->view;
 	out = v->out & 1;
@@ -402,7 +404,6 @@ __noinline int learned_make(struct walk *w, __u32 number, __u32 record_at)
 	__u8 *table = learned_table();
 	struct weir_control *c = weir_get_control();
 	struct learned_header *h = (struct learned_header *)table;
-	struct weir_learner l;
 	struct learned_entry *e;
 	const __u8 *image;
 	__u32 slot;
@@ -413,12 +414,12 @@ __noinline int learned_make(struct walk *w, __u32 number, __u32 record_at)
 	image = weir_image(w->slot & 1);
 	if (!image)
 		return 0;
-	l = *IMAGE_AT(struct weir_learner, image, image_mask(), record_at);
+	w->learner = *IMAGE_AT(struct weir_learner, image, image_mask(), record_at);
 	if (!learned_may_begin(w) || !learned_see(w))
 		return 0;
-	if (!learned_admit(w->slot, number, l.limit, l.states_max)) {
+	if (!learned_admit(w->slot, number, w->learner.limit, w->learner.states_max)) {
 		learned_expire(w->now_ms);
-		if (!learned_admit(w->slot, number, l.limit, l.states_max)) {
+		if (!learned_admit(w->slot, number, w->learner.limit, w->learner.states_max)) {
 			__sync_fetch_and_add(&h->statistics[LEARNED_NO_ROOM], 1);
 			return 0;
 		}
@@ -438,7 +439,7 @@ __noinline int learned_make(struct walk *w, __u32 number, __u32 record_at)
 		__sync_fetch_and_add(&h->statistics[LEARNED_FULL], 1);
 		return 0;
 	}
-	learned_fill(w, &l, e);
+	learned_fill(w, e);
 	e->learner = number;
 	e->generation = c->slot_generation[w->slot & 1];
 	e->number = __sync_fetch_and_add(&h->next_number, 1) + 1;

@@ -36,6 +36,7 @@ struct walk {
 	struct ipf_view view;	/* the packet as IPFilter sees it */
 	struct ipf_view quoted;	/* the one in an ICMP error */
 	struct weir_packet about;
+	struct weir_learner learner;	/* whose state is being made */
 #endif
 };
 

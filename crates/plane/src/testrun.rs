@@ -51,7 +51,7 @@ impl TestRun {
     pub fn new(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         Ok(TestRun {
-            instance: load(capacity, true, u32::MAX & !FEATURE_LEARNED, None)?,
+            instance: load(capacity, true, !FEATURE_LEARNED, None)?,
             whole_way: Cell::new(false),
         })
     }
