@@ -6,7 +6,14 @@ use std::path::{Path, PathBuf};
 use libbpf_cargo::SkeletonBuilder;
 
 /// The objects: one for each file `bpf/NAME.bpf.c`.
-const OBJECTS: &[&str] = &["netfilter", "tcx", "flow_test", "classify_test", "bench"];
+const OBJECTS: &[&str] = &[
+    "netfilter",
+    "ingress",
+    "tcx",
+    "flow_test",
+    "classify_test",
+    "bench",
+];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

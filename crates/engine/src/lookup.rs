@@ -14,7 +14,8 @@ pub use first::Searcher;
 
 use crate::image::Image;
 use crate::image::layout::{
-    self, Chunk, DIM_DST_PORT, DIM_SRC_PORT, Fold, HashTable, Leaf, ROWS_MAX, Root, Split,
+    self, Chunk, DIM_DST, DIM_DST_PORT, DIM_SRC, DIM_SRC_PORT, Fold, HashTable, Leaf, ROWS_MAX,
+    Root, Split,
 };
 use weir_policy::model::{CtState, Fragment, Packet, Transport};
 
@@ -82,6 +83,20 @@ impl Key {
             kind: layout::kind_of(transport, fragment, (state as u8).trailing_zeros() as u8),
             flags,
             class: [class(&packet.in_iface), class(&packet.out_iface)],
+        }
+    }
+}
+
+impl Key {
+    /// The field of a split: `DIM_*`. Addresses as far as 32 bits say them: IPv4.
+    #[inline(always)]
+    pub(crate) fn value(&self, dim: usize) -> u32 {
+        match dim {
+            DIM_SRC => self.address[0] as u32,
+            DIM_DST => self.address[1] as u32,
+            DIM_SRC_PORT => self.port[0].into(),
+            DIM_DST_PORT => self.port[1].into(),
+            _ => self.proto.into(),
         }
     }
 }
@@ -238,11 +253,7 @@ fn leaf(image: &Image, root: &Root, key: &Key) -> (u32, u32) {
             break;
         }
         let node: Split = image.read(root.splits_at + next * size_of::<Split>() as u32);
-        let value = match node.dim as usize {
-            DIM_SRC_PORT => u32::from(key.port[0]),
-            DIM_DST_PORT => u32::from(key.port[1]),
-            _ => u32::from(key.proto),
-        };
+        let value = key.value(node.dim as usize);
         next = node.next[usize::from(value >= node.bound)];
     }
     let at = root.leaves_at + (next & (u32::MAX >> 1)) * size_of::<Leaf>() as u32;

@@ -224,6 +224,7 @@ enum weir_address_type {	/* bits, as model::AddrType counts */
 	WEIR_ADDRESS_BROADCAST = 2,
 	WEIR_ADDRESS_MULTICAST = 4,
 	WEIR_ADDRESS_UNICAST = 8,
+	WEIR_ADDRESS_UNSPECIFIED = 16,
 };
 struct weir_local {
 	__u64 first[2];
@@ -311,6 +312,7 @@ enum weir_policy_bits {
 	WEIR_POLICY_EGRESS = 1 << 21,	/* tcx programs are needed */
 	WEIR_POLICY_SEVERAL = 1 << 22,	/* a packet may come to more than one of our hooks */
 	/* 1 << 23: see plane::hooks, of no matter here */
+	WEIR_POLICY_INGRESS = 1 << 24,	/* PREROUTING sets marks: judged at tcx ingress */
 };
 
 /* What one hook tells a later one about a packet (map handoff, key: address of the sk_buff). */
@@ -320,7 +322,6 @@ enum weir_edit {
 	WEIR_EDIT_MSS = 4,		/* lower the MSS option to mss; 0: clamp to the path MTU */
 	WEIR_EDIT_PRIORITY = 8,
 	WEIR_EDIT_NOTRACK = 16,
-	WEIR_EDIT_JUDGED = 32,		/* tcx ingress has judged PREROUTING */
 };
 struct weir_handoff {
 	__u32 edits;		/* enum weir_edit */
@@ -334,6 +335,19 @@ struct weir_handoff {
 	__u8 state;		/* what the first hook found, 0: did not look */
 	__u8 family;
 	__u32 connmark;		/* of a conversation that this packet begins */
+};
+
+/*
+ * A packet that tcx ingress has judged for PREROUTING (map judged, key: address of its network
+ * header, which a copy of the sk_buff shares).
+ */
+struct weir_judged {
+	struct weir_handoff handoff;
+	__u64 since_ms;
+	__u32 ifindex;
+	__u32 length;		/* layer 3 bytes */
+	__u32 slot;		/* of the policy that judged */
+	__u32 generation;
 };
 
 /* The same numbers as in plane::abi, so that neither side can change alone. */

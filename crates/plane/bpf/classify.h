@@ -467,35 +467,52 @@ static __always_inline __u32 tables_next(const __u8 *image, __u64 mask,
 	return best;
 }
 
+/*
+ * The chunks that a packet can meet: all of the root, or those of its leaf of the split tree.
+ * Which way the tree goes is computed, not branched on: the verifier would follow all of them.
+ */
+static __always_inline struct weir_leaf leaf_of(const __u8 *image, __u64 mask,
+						const struct weir_root *root,
+						const struct weir_packet *p)
+{
+	struct weir_leaf leaf = { .chunks_at = root->chunks_at, .chunks = root->chunks };
+	const __u32 fields[8] = { p->src[1], p->dst[1], p->src_port, p->dst_port, p->proto };
+	__u32 splits = root->splits, next = 0;
+	const struct weir_leaf *own;
+
+	if (!splits)
+		return leaf;
+	OPAQUE(next);
+	for (int i = 0; i < WEIR_SPLITS_MAX; i++) {
+		const struct weir_split *node;
+		__u32 value, below, leads, done;
+
+		if (i >= splits)
+			break;
+		done = -(next >> 31);
+		node = IMAGE_AT(struct weir_split, image, mask,
+				root->splits_at + (next & ~done) * sizeof(*node));
+		value = fields[node->dim & 7];
+		below = below32(value, node->bound);
+		leads = node->next[1] ^ ((node->next[0] ^ node->next[1]) & below);
+		next = leads ^ ((leads ^ next) & done);
+	}
+	own = IMAGE_AT(struct weir_leaf, image, mask,
+		       root->leaves_at + (next & ~WEIR_LEAF) * sizeof(*own));
+	leaf.chunks_at = own->chunks_at;
+	leaf.chunks = own->chunks;
+	return leaf;
+}
+
 static __always_inline void lookup_begin(const __u8 *image, __u64 mask, __u32 root_at,
 					 const struct weir_packet *p, struct weir_cursor *cursor)
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
-	__u32 chunks_at = root->chunks_at, chunks = root->chunks, splits = root->splits, next = 0;
+	struct weir_leaf leaf = leaf_of(image, mask, root, p);
 
-	if (splits) {
-		const struct weir_leaf *leaf;
-
-		for (int i = 0; i < WEIR_SPLITS_MAX; i++) {
-			const struct weir_split *node;
-			__u32 value;
-
-			if (next & WEIR_LEAF)
-				break;
-			node = IMAGE_AT(struct weir_split, image, mask,
-					root->splits_at + next * sizeof(*node));
-			value = node->dim == WEIR_DIM_SRC_PORT ? p->src_port :
-				node->dim == WEIR_DIM_DST_PORT ? p->dst_port : p->proto;
-			next = value < node->bound ? node->next[0] : node->next[1];
-		}
-		leaf = IMAGE_AT(struct weir_leaf, image, mask,
-				root->leaves_at + (next & ~WEIR_LEAF) * sizeof(*leaf));
-		chunks_at = leaf->chunks_at;
-		chunks = leaf->chunks;
-	}
 	cursor->root_at = root_at;
-	cursor->chunk_at = chunks_at;
-	cursor->chunk_end = chunks_at + chunks * sizeof(struct weir_chunk);
+	cursor->chunk_at = leaf.chunks_at;
+	cursor->chunk_end = leaf.chunks_at + leaf.chunks * sizeof(struct weir_chunk);
 	cursor->position = 0;
 	cursor->hashed = WEIR_NONE;
 	cursor->stale = root->tables != 0;

@@ -629,13 +629,14 @@ __noinline int flow_related(struct weir_packet *p, const struct weir_packet *abo
  * The state of a packet that was looked up at an earlier hook, without changing its flow. INVALID
  * for what has no flow; a flow that the packet itself ended a moment ago still counts.
  */
-__noinline int flow_peek(struct weir_packet *p, __u64 now_ms, struct flow_ref *ref)
+__noinline int flow_peek(struct weir_packet *p, __u64 now_ms, struct flow_ref *ref, bool began)
 {
 	struct weir_control *c = weir_get_control();
 	__u8 *table = weir_flows();
 	struct flow_place place;
 	struct flow_cold *cold;
 	struct flow_entry *e;
+	__u32 over;
 	bool reply;
 
 	if (!p || !ref)
@@ -648,8 +649,9 @@ __noinline int flow_peek(struct weir_packet *p, __u64 now_ms, struct flow_ref *r
 	ref->slot = flow_find(table, ref, &place);
 	e = flow_entry_at(table, ref->slot);
 	cold = flow_cold_at(table, ref->slot);
-	if (!e || !cold || !flow_lives(e, (__u32)now_ms - FLOW_PEEK_AFTER) ||
-	    !flow_between(cold, ref, p))
+	/* What began a flow at the hook before does not belong to one that ended in its place. */
+	over = began ? 0 : FLOW_PEEK_AFTER;
+	if (!e || !cold || !flow_lives(e, (__u32)now_ms - over) || !flow_between(cold, ref, p))
 		return 0;
 	reply = flow_direction(ref, e->control);
 	ref->found = FLOW_FOUND_KNOWN;
@@ -767,27 +769,32 @@ static __always_inline __u32 flow_victim(__u8 *table, struct weir_control *c,
 	return best;
 }
 
-/* Frees the slots of flows that are over, among the next so many slots. */
+/* Frees a slot whose flow is over; see sweep.h. */
+static __always_inline void flow_sweep_slot(__u8 *table, struct weir_control *c, __u32 slot,
+					    __u32 now)
+{
+	struct flow_entry *e = flow_entry_at(table, slot);
+	volatile __u32 *lock = flow_lock_at(table, slot / FLOW_LINE_SLOTS);
+
+	if (!e || !lock || !(e->control & FLOW_USED) || flow_lives(e, now))
+		return;
+	if (!flow_lock(lock, 1))
+		return;
+	if (e->control & FLOW_USED && !flow_lives(e, now)) {
+		e->control = 0;
+		flow_set_tag(table, slot, 0);
+		flow_count(c, FLOW_EXPIRED);
+	}
+	flow_unlock(lock);
+}
+
+/* The same for the next so many slots. */
 static __always_inline void flow_sweep(__u8 *table, struct weir_control *c, __u32 now)
 {
 	__u64 cursor = __sync_fetch_and_add(&c->flow_statistics[FLOW_CURSOR], FLOW_SWEEP);
 
-	for (int i = 0; i < FLOW_SWEEP; i++) {
-		__u32 slot = (cursor + i) % flow_slots();
-		struct flow_entry *e = flow_entry_at(table, slot);
-		volatile __u32 *lock = flow_lock_at(table, slot / FLOW_LINE_SLOTS);
-
-		if (!e || !lock || !(e->control & FLOW_USED) || flow_lives(e, now))
-			continue;
-		if (!flow_lock(lock, 1))
-			continue;
-		if (e->control & FLOW_USED && !flow_lives(e, now)) {
-			e->control = 0;
-			flow_set_tag(table, slot, 0);
-			flow_count(c, FLOW_EXPIRED);
-		}
-		flow_unlock(lock);
-	}
+	for (int i = 0; i < FLOW_SWEEP; i++)
+		flow_sweep_slot(table, c, (cursor + i) % flow_slots(), now);
 }
 
 /* Writes a new flow, under the lock of its line. */

@@ -14,7 +14,7 @@
 /* Calls of lookup_step for one packet: 3 for each entry met, 9 for each chunk. */
 #define WEIR_LOOKUPS_MAX (3 * WEIR_STEPS_MAX + 9 * WEIR_CHUNKS_MAX)
 #define WEIR_SEARCH_STEPS_MAX 20
-#define WEIR_TABLES_MAX 6
+#define WEIR_TABLES_MAX 12
 #define WEIR_GROUP_MAX 8
 #define WEIR_SPLITS_MAX 8
 #define WEIR_TESTS_MAX 8
@@ -23,7 +23,9 @@
 #define WEIR_ROOTS 30
 #define WEIR_NONE 0xffffffffu
 
-/* Fields of weir_split.dim. */
+/* Fields of weir_split.dim; addresses only of IPv4. */
+#define WEIR_DIM_SRC 0
+#define WEIR_DIM_DST 1
 #define WEIR_DIM_SRC_PORT 2
 #define WEIR_DIM_DST_PORT 3
 #define WEIR_DIM_PROTO 4

@@ -39,6 +39,8 @@ struct net_device___local {
 	unsigned short type;
 	unsigned short hard_header_len;
 	unsigned int mtu;
+	unsigned int flags;
+	unsigned long priv_flags : 32;	/* not a bit field before 6.9 */
 } __relocated;
 /* Of the kernel's own connection tracking: only the offset of the status is asked for. */
 struct nf_conn___local { unsigned long status; } __relocated;

@@ -284,7 +284,9 @@ static __always_inline bool lane_first(const __u8 *image, __u64 mask, const stru
 {
 	__u32 last = root->entries - 1, hashed = WEIR_NONE;
 
-	if (root->splits || root->chunks > 1)
+	struct weir_leaf leaf = leaf_of(image, mask, root, p);
+
+	if (leaf.chunks > 1)
 		return false;
 	f->position = WEIR_NONE;
 	f->rest = 0;
@@ -293,7 +295,7 @@ static __always_inline bool lane_first(const __u8 *image, __u64 mask, const stru
 		hashed = probe_tables(image, mask, root, v6, p, 0, zero);
 		f->complete = false;
 	}
-	if (root->chunks && !lane_chunk(image, mask, root->chunks_at, v6, p, f))
+	if (leaf.chunks && !lane_chunk(image, mask, leaf.chunks_at, v6, p, f))
 		return false;
 	f->position = hashed < f->position ? hashed : f->position;
 	f->position = f->position < last ? f->position : last;

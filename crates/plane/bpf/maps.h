@@ -81,6 +81,14 @@ struct {
 	__type(value, struct weir_handoff);
 } handoff SEC(".maps");
 
+/* Written at tcx ingress, read and removed at PREROUTING: see judged.h. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u64);
+	__type(value, struct weir_judged);
+} judged SEC(".maps");
+
 static __always_inline struct weir_control *weir_get_control(void)
 {
 	__u32 zero = 0;

@@ -21,7 +21,8 @@ struct weir_seen {
 };
 
 /* Copy headers that the driver left outside the linear part to where they can be read. */
-static __noinline int meta_copy(struct sk_buff___local *skb, struct weir_scratch *s)
+static __attribute__((unused)) __noinline int meta_copy(struct sk_buff___local *skb,
+							struct weir_scratch *s)
 {
 	__u32 length = skb->len;
 	struct bpf_dynptr whole;
@@ -87,11 +88,9 @@ static __always_inline void meta_name(const struct weir_seen *seen, bool out, __
 /* Bytes of link header before the network header; 0 when there is none. */
 static __always_inline __u32 meta_link(const struct sk_buff___local *skb)
 {
-	__u64 network = (__u64)skb->data, head = (__u64)skb->head;
-	__u32 link = skb->mac_header;
+	/* From the start of the buffer: at tcx, skb->data is where the link header begins. */
+	__u32 link = skb->mac_header, network = skb->network_header;
 
-	/* The difference of two pointers is a number to the verifier; their sum would not be. */
-	asm volatile("%0 -= %1" : "+r"(network) : "r"(head));
 	if (link == NO_MAC_HEADER || link >= network)
 		return 0;
 	return network - link;

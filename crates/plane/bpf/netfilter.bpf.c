@@ -12,8 +12,11 @@
 #include "meta.h"
 #include "parse.h"
 #include "report.h"
+#include "sweep.h"
 #include "walk.h"
 #include "classes.h"
+#include "judge.h"
+#include "judged.h"
 #include "lane.h"
 
 static __always_inline int parse_at(struct weir_packet *p, const struct weir_bytes *bytes, __u8 pf)
@@ -122,63 +125,6 @@ static __always_inline void give_handoff(struct bpf_nf_ctx___local *ctx, struct 
 		weir_reason(WEIR_REASON_HANDOFF);
 }
 
-__noinline int weir_flow_lookup(struct weir_packet *p, struct flow_ref *ref, __u64 now_ms)
-{
-	if (!p || !ref)
-		return 0;
-	return flow_lookup(p, now_ms, ref);
-}
-
-/* An ICMP error belongs to the flow of the packet that it speaks of. */
-static __always_inline void track_error(struct walk *w, struct weir_packet *about)
-{
-	if (weir_parse_embedded(&w->seen.bytes, &w->packet, about))
-		w->packet.state = WEIR_STATE_INVALID;
-	else
-		flow_related(&w->packet, about, w->now_ms, &w->flow);
-}
-
-/* Connection tracking looks at the packet, once on its way. */
-static __always_inline void track(struct bpf_nf_ctx___local *ctx, struct walk *w,
-				  struct weir_control *c, const struct brought *b, bool last,
-				  __u32 bits)
-{
-	w->packet.state = WEIR_STATE_INVALID;
-	if (weir_testing && c->test.state) {
-		w->packet.state = c->test.state;
-		return;
-	}
-	if (w->packet.hook == WEIR_HOOK_OUTPUT && meta_is_answer(ctx->skb, c)) {
-		w->packet.state = WEIR_STATE_RELATED;
-		return;
-	}
-	if (w->handoff.edits & WEIR_EDIT_NOTRACK) {
-		w->packet.state = WEIR_STATE_UNTRACKED;
-		return;
-	}
-	/* Test runs compare the state of every packet. */
-	if (!weir_testing && !(bits & (last ? WEIR_POLICY_TRACK : WEIR_POLICY_EARLY_STATE)))
-		return;
-	if (w->packet.transport == WEIR_TRANSPORT_ICMP &&
-	    icmp_is_error(w->packet.proto, w->packet.src_port >> 8))
-		track_error(w, &b->scratch->about);
-	else if (w->handoff.state)
-		flow_peek(&w->packet, w->now_ms, &w->flow);
-	else
-		weir_flow_lookup(&w->packet, &w->flow, w->now_ms);
-	if (w->handoff.state) {
-		w->packet.state = w->handoff.state;
-		/* What begins a conversation has no flow yet; the last hook is to make it. */
-		if (w->packet.state == WEIR_STATE_NEW && w->flow.found == FLOW_FOUND_NONE) {
-			w->flow.found = FLOW_FOUND_NEW;
-			w->flow.mark = w->handoff.connmark;
-		}
-		return;
-	}
-	if (bits & WEIR_POLICY_EARLY_STATE)
-		w->handoff.state = w->packet.state;
-}
-
 static __always_inline void testing_result(struct weir_control *c, const struct walk *w,
 					   __u32 verdict)
 {
@@ -211,13 +157,6 @@ static __always_inline int refuse(struct weir_control *c, struct walk *w, int ve
 	}
 	__sync_fetch_and_add(&c->reasons[reason], 1);
 	return NF_DROP;
-}
-
-static __always_inline int walk_table(const __u8 *image, __u8 table, struct walk *w)
-{
-	__u32 root = image_root(image, &w->packet, table);
-
-	return root ? weir_walk(image, root, w) : WEIR_VERDICT_ACCEPT;
 }
 
 /* Tests of the parser: the packet, and the one in an ICMP error. */
@@ -257,6 +196,8 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 		return NF_DROP;
 	}
 	w->now_ms = weir_now(c);
+	if (w->packet.hook == WEIR_HOOK_PREROUTING && judged_take(ctx, c, w))
+		return NF_ACCEPT;
 	classes(image, &w->seen, w->slot, c->slot_generation[w->slot & 1], &w->packet);
 	/* In test runs every packet has the address of the one before. */
 	carries = !weir_testing && bits & (WEIR_POLICY_HANDOFF | WEIR_POLICY_EARLY_STATE);
@@ -269,7 +210,7 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 	if (w->packet.hook == WEIR_HOOK_PREROUTING || w->packet.hook == WEIR_HOOK_OUTPUT)
 		verdict = walk_table(image, WEIR_TABLE_RAW, w);
 	if (verdict == WEIR_VERDICT_ACCEPT) {
-		track(ctx, w, c, b, last, bits);
+		track(w, c, &b->scratch->about, last, bits);
 		verdict = walk_table(image, WEIR_TABLE_MANGLE, w);
 	}
 	if (verdict == WEIR_VERDICT_ACCEPT)

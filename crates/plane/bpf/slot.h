@@ -57,4 +57,18 @@ static __always_inline __u32 weir_slot(const struct weir_control *c, __u64 skb, 
 	return slot;
 }
 
+/* At PREROUTING, for a packet that was judged before it by the policy in `slot`. */
+static __always_inline void weir_slot_set(const struct weir_control *c, __u64 skb, __u32 slot)
+{
+	__u32 cpu = bpf_get_smp_processor_id() & (WEIR_PASSING - 1);
+	struct weir_passing *p = bpf_map_lookup_elem(&passing, &cpu);
+
+	if (!p)
+		return;
+	p->skb = skb;
+	p->since_ms = weir_now(c);
+	p->slot = slot;
+	p->generation = c->slot_generation[slot & 1];
+}
+
 #endif

@@ -122,6 +122,8 @@ impl Agent {
     fn read_locals(&mut self) -> Result<()> {
         let mut buffer = [0; 8192];
         while socket::receive(self.changes.as_fd(), &mut buffer).is_ok() {}
+        // One that came and is gone again, or a policy that was just replaced, is nobody's fault.
+        let _ = self.plane.take_up_interfaces();
         self.locals = self.plane.space.enter(locals::read)?;
         if let Ok(instance) = self.plane.instance() {
             locals::write(instance, &self.locals);

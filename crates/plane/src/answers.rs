@@ -164,10 +164,13 @@ fn reset(event: &Event) -> Option<Answer> {
     })
 }
 
-/// Whether a packet is an ICMP message that must not be answered by another: an error, or of a
-/// type that nobody knows.
-fn is_icmp_error(event: &Event) -> bool {
+/// Whether a packet must not be answered by an ICMP message: an ICMP error, one of a type that
+/// nobody knows, or a packet whose transport header is cut short, as its checksum can't be right.
+fn is_unanswerable(event: &Event) -> bool {
     let key = &event.key;
+    if key.transport == transport::SHORT {
+        return true;
+    }
     let kind = (key.src_port >> 8) as u8;
     match key.proto {
         proto::ICMP if key.family == 4 => {
@@ -181,7 +184,7 @@ fn is_icmp_error(event: &Event) -> bool {
 }
 
 fn icmp(event: &Event, code: u8, locals: &Locals) -> Option<Answer> {
-    if is_icmp_error(event) {
+    if is_unanswerable(event) {
         return None;
     }
     let key = &event.key;
@@ -212,7 +215,7 @@ fn icmp(event: &Event, code: u8, locals: &Locals) -> Option<Answer> {
 }
 
 fn icmp6(event: &Event, code: u8, locals: &Locals) -> Option<Answer> {
-    if is_icmp_error(event) {
+    if is_unanswerable(event) {
         return None;
     }
     let key = &event.key;

@@ -71,7 +71,7 @@ pub fn detach_others(path: &Path, bits: u32) -> Result<()> {
         .map(|place| place.pin_name(hooks::is_defragmented(bits, place.family)))
         .collect();
     for name in pin::links(path) {
-        if !wanted.contains(&name) && !name.starts_with(EGRESS_LINK) {
+        if !wanted.contains(&name) && !is_interface_link(&name) {
             let path = path.join(&name);
             fs::remove_file(&path).map_err(file("removing", &path))?;
         }
@@ -79,12 +79,17 @@ pub fn detach_others(path: &Path, bits: u32) -> Result<()> {
     Ok(())
 }
 
-/// Name of the pinned link on the way out of an interface.
-fn egress_name(index: u32) -> String {
-    format!("{EGRESS_LINK}{index}")
-}
+/// Beginnings of the names of links on interfaces: on the way out, on the way in.
+const INTERFACE_LINKS: [(&str, u32, &str); 2] = [
+    ("link_tcx_", hooks::EGRESS, "weir_egress"),
+    ("link_tcxin_", hooks::INGRESS, "weir_ingress"),
+];
 
-const EGRESS_LINK: &str = "link_tcx_";
+fn is_interface_link(name: &str) -> bool {
+    INTERFACE_LINKS
+        .iter()
+        .any(|(prefix, _, _)| name.starts_with(prefix))
+}
 
 /// Interfaces of the calling thread's namespace.
 fn interfaces() -> Vec<u32> {
@@ -96,38 +101,50 @@ fn interfaces() -> Vec<u32> {
         .collect()
 }
 
-/// Attach the program on the way out of every interface, when the policy needs it; drop the pins
-/// of interfaces that are gone. The agent does it again when interfaces come and go.
-pub fn attach_egress(instance: &Instance, path: &Path, bits: u32) -> Result<()> {
+/// Attach the programs on the way in and out of every interface, as the policy needs them; the
+/// agent does it again when interfaces come.
+pub fn attach_interfaces(instance: &Instance, path: &Path, bits: u32) -> Result<()> {
     let present = pin::links(path);
-    let wanted: Vec<u32> = if bits & hooks::EGRESS != 0 {
-        interfaces()
-    } else {
-        Vec::new()
-    };
-    let names: Vec<String> = wanted.iter().map(|index| egress_name(*index)).collect();
-    for (index, name) in wanted.iter().zip(&names) {
-        if present.contains(name) {
+    for (name, index, program) in wanted(bits) {
+        if present.contains(&name) {
             continue;
         }
-        let link =
-            bpf::attach_tcx(instance.program("weir_egress"), *index, true).map_err(|source| {
-                PlaneError::Attach {
-                    hook: format!("the way out of interface {index}"),
-                    source,
-                }
+        let link = bpf::attach_tcx(instance.program(program), index, program == "weir_egress")
+            .map_err(|source| PlaneError::Attach {
+                hook: format!("interface {index}, for {program}"),
+                source,
             })?;
         let path = path.join(name);
         bpf::pin(link.as_fd(), &path).map_err(file("pinning", &path))?;
     }
-    for name in present
-        .iter()
-        .filter(|n| n.starts_with(EGRESS_LINK) && !names.contains(n))
-    {
-        let path = path.join(name);
-        fs::remove_file(&path).map_err(file("removing", &path))?;
+    Ok(())
+}
+
+/// Detach the programs on interfaces that the policy does not need; drop the pins of interfaces
+/// that are gone.
+pub fn detach_interfaces(path: &Path, bits: u32) -> Result<()> {
+    let wanted: Vec<String> = wanted(bits).into_iter().map(|(name, _, _)| name).collect();
+    for name in pin::links(path) {
+        if is_interface_link(&name) && !wanted.contains(&name) {
+            let path = path.join(&name);
+            fs::remove_file(&path).map_err(file("removing", &path))?;
+        }
     }
     Ok(())
+}
+
+/// The links on interfaces that a policy needs: name of the pin, interface, program.
+fn wanted(bits: u32) -> Vec<(String, u32, &'static str)> {
+    if bits & (hooks::EGRESS | hooks::INGRESS) == 0 {
+        return Vec::new();
+    }
+    let indexes = interfaces();
+    let needed = INTERFACE_LINKS.iter().filter(|(_, bit, _)| bits & bit != 0);
+    let links = needed.flat_map(|(prefix, _, program)| {
+        let link = move |index: &u32| (format!("{prefix}{index}"), *index, *program);
+        indexes.iter().map(link)
+    });
+    links.collect()
 }
 
 /// Whether some hook of a policy is attached already, but with reassembly where the policy has none

@@ -31,6 +31,17 @@ pub fn now_ms(instance: &Instance) -> Result<u64> {
         .load64(std::mem::offset_of!(Control, told_ms)))
 }
 
+/// Starts the kernel's sweep of flows that are over (`sweep.h`). It lasts as long as the maps do.
+pub fn start_sweep(instance: &Instance) -> Result<()> {
+    let action = "starting the sweep of idle flows";
+    let system = |source| PlaneError::System { action, source };
+    let run = test_run(instance.program("weir_sweep"), &[], &[], 0).map_err(system)?;
+    match run.value as i32 {
+        0 => Ok(()),
+        number => Err(system(std::io::Error::from_raw_os_error(-number))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -37,6 +37,8 @@ pub const EGRESS: u32 = 1 << 21;
 pub const SEVERAL: u32 = 1 << 22;
 /// Fragments of IPv4 are put together where the namespace forwards them ([`crate::needs::settle`]).
 pub const DEFRAGMENT_V4_FORWARDED: u32 = 1 << 23;
+/// Rules of PREROUTING set marks, which routing reads: they are judged at tcx ingress.
+pub const INGRESS: u32 = 1 << 24;
 
 /// Whether packets at a place are put together first.
 pub fn is_defragmented(bits: u32, family: Family) -> bool {
@@ -123,7 +125,8 @@ mod tests {
                 | EARLY_STATE
                 | TRACK
                 | EGRESS
-                | SEVERAL),
+                | SEVERAL
+                | INGRESS),
             0
         );
     }

@@ -19,10 +19,11 @@ use crate::sys::bpf::map_size;
 use crate::sys::memory::Mapping;
 
 static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
+static INGRESS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
 static TCX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tcx.bpf.o"));
 
 /// Names of the maps, as in `maps.h`; each is pinned under its name.
-pub const MAPS: [&str; 12] = [
+pub const MAPS: [&str; 14] = [
     "images",
     "counters",
     "histories",
@@ -35,22 +36,26 @@ pub const MAPS: [&str; 12] = [
     "scratch",
     "interfaces",
     "stages",
+    "sweeper",
+    "judged",
 ];
 /// Whether user space maps the memory of a map.
 pub fn is_mapped(name: &str) -> bool {
-    !matches!(
+    matches!(
         name,
-        "events" | "rejects" | "handoff" | "scratch" | "interfaces" | "stages"
+        "images" | "counters" | "histories" | "flows" | "locals" | "control"
     )
 }
 
 /// Names of the programs, as in the `.bpf.c` files.
-pub const PROGRAMS: [&str; 5] = [
+pub const PROGRAMS: [&str; 7] = [
     "weir_judge",
     "weir_judge6",
     "weir_whole",
     "weir_egress",
     "weir_clock",
+    "weir_sweep",
+    "weir_ingress",
 ];
 
 /// How large the maps are made.
@@ -267,10 +272,15 @@ pub const FAMILY_V4: u32 = 1 << 30;
 /// The same for IPv6.
 pub const FAMILY_V6: u32 = 1 << 31;
 
-/// The families among the hooks of a policy.
+/// The same: marks of PREROUTING are set before routing.
+pub const INGRESS: u32 = 1 << 29;
+
+/// What the hooks of a policy ask for: families, and the program on the way in.
 pub fn families(hooks: u32) -> u32 {
     let bit = |hooks, bit| if hooks != 0 { bit } else { 0 };
-    bit(hooks & 0xff, FAMILY_V4) | bit(hooks & 0xff00, FAMILY_V6)
+    bit(hooks & 0xff, FAMILY_V4)
+        | bit(hooks & 0xff00, FAMILY_V6)
+        | bit(hooks & crate::hooks::INGRESS, INGRESS)
 }
 
 /// Whether a program is of no use without these features.
@@ -278,6 +288,7 @@ fn is_needed(program: &str, features: u32) -> bool {
     match program {
         "weir_judge" => features & FAMILY_V4 != 0,
         "weir_judge6" => features & FAMILY_V6 != 0,
+        "weir_ingress" => features & INGRESS != 0,
         _ => true,
     }
 }
@@ -320,11 +331,16 @@ pub fn load(
         programs: Vec::new(),
         settings,
     };
-    let tcx = load_object(TCX, &settings, None, |name| {
+    let shared = |name: &str| {
         let known = MAPS.contains(&name);
         known.then(|| instance.map(name).fd.as_fd())
-    })?;
-    instance.programs = programs_of(&[&netfilter, &tcx], features)?;
+    };
+    let tcx = load_object(TCX, &settings, None, shared)?;
+    let mut objects = vec![netfilter, tcx];
+    if is_needed("weir_ingress", features) {
+        objects.push(load_object(INGRESS_OBJECT, &settings, None, shared)?);
+    }
+    instance.programs = programs_of(&objects, features)?;
     let control = instance.control();
     control.store32(std::mem::offset_of!(Control, event_limit), 10_000);
     let timeouts = weir_policy::eval::track::timeouts::Timeouts::default();
@@ -333,6 +349,9 @@ pub fn load(
     }
     control.write(std::mem::offset_of!(Control, loaded), settings.as_bytes());
     control.store32(std::mem::offset_of!(Control, abi), abi::VERSION);
+    if !testing {
+        clock::start_sweep(&instance)?;
+    }
     Ok(instance)
 }
 
@@ -392,7 +411,7 @@ fn maps_of(object: &Object) -> Result<Vec<Map>> {
 }
 
 /// Our own descriptors of the programs.
-fn programs_of(objects: &[&Object], features: u32) -> Result<Vec<Option<OwnedFd>>> {
+fn programs_of(objects: &[Object], features: u32) -> Result<Vec<Option<OwnedFd>>> {
     let mut programs = Vec::with_capacity(PROGRAMS.len());
     for name in PROGRAMS {
         if !is_needed(name, features) {

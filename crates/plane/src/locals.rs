@@ -18,6 +18,7 @@ use crate::load::Instance;
 const LOCAL: u64 = 1;
 const BROADCAST: u64 = 2;
 const MULTICAST: u64 = 4;
+const UNSPECIFIED: u64 = 16;
 
 /// Read the addresses of the calling thread's namespace.
 pub fn read() -> Result<Locals> {
@@ -76,7 +77,15 @@ fn table(locals: &Locals) -> (Vec<Local>, Vec<Local>) {
     );
     let multicast6 = range(0xff << 120, u128::MAX);
     let local6 = locals.local6.union(&range(1, 1));
-    let v6 = disjoint(&[(multicast6, MULTICAST), (local6, LOCAL)], u128::MAX);
+    let neither = range(0, 0).union(&range(0xffff_0000_0000, 0xffff_ffff_ffff));
+    let v6 = disjoint(
+        &[
+            (multicast6, MULTICAST),
+            (local6, LOCAL),
+            (neither, UNSPECIFIED),
+        ],
+        u128::MAX,
+    );
     (v4, v6)
 }
 
@@ -156,6 +165,7 @@ mod tests {
                         AddrType::Broadcast => BROADCAST,
                         AddrType::Multicast => MULTICAST,
                         AddrType::Unicast => 8,
+                        AddrType::Unspecified => UNSPECIFIED,
                     };
                     assert_eq!(entry.types, wanted, "{address:x}");
                 }

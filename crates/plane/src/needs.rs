@@ -68,6 +68,11 @@ fn bits_of_op(op: &Op) -> u32 {
     }
 }
 
+/// Whether an operation sets the packet's mark.
+fn sets_mark(op: &Op) -> bool {
+    matches!(op, Op::SetMark { .. } | Op::RestoreConnmark { .. })
+}
+
 /// Whether the calling thread's network namespace forwards IPv4 packets.
 fn forwards() -> bool {
     let folder = std::fs::read_dir("/proc/sys/net/ipv4/conf");
@@ -110,6 +115,9 @@ pub fn of(policy: &Policy) -> u32 {
             if asks_about_flows(policy, rule) {
                 tracked[root.family as usize] = true;
                 bits |= hooks::TRACK | if early { hooks::EARLY_STATE } else { 0 };
+            }
+            if root.hook == Hook::Prerouting && rule.ops.iter().any(sets_mark) {
+                bits |= hooks::INGRESS;
             }
             bits |= rule
                 .ops

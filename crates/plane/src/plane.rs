@@ -11,7 +11,6 @@ use crate::attach;
 use crate::counters;
 use crate::error::{PlaneError, Result};
 use crate::features;
-use crate::hooks;
 use crate::load::{Capacity, Instance, families, load};
 use crate::locals;
 use crate::needs;
@@ -178,6 +177,17 @@ impl Plane {
         Ok(number)
     }
 
+    /// Attach the policy in force to interfaces that are new. Harmless beside another process that
+    /// replaces the policy: programs ask the policy in force whether it needs them.
+    pub fn take_up_interfaces(&self) -> Result<()> {
+        let Some(current) = &self.current else {
+            return Ok(());
+        };
+        let bits = swap::hooks(&current.instance, swap::active(&current.instance));
+        self.space
+            .enter(|| attach::attach_interfaces(&current.instance, &current.path, bits))
+    }
+
     /// What is in force.
     pub fn status(&self) -> Result<Status> {
         let current = self.current.as_ref().ok_or(PlaneError::Nothing)?;
@@ -233,12 +243,10 @@ fn replace(
 fn exchange(current: &Pinned, bits: u32) -> Result<()> {
     let (instance, path) = (&current.instance, &current.path);
     attach::attach(instance, current.number, path, bits)?;
-    if bits & hooks::EGRESS != 0 {
-        attach::attach_egress(instance, path, bits)?;
-    }
+    attach::attach_interfaces(instance, path, bits)?;
     swap::flip(instance);
     attach::detach_others(path, bits)?;
-    attach::attach_egress(instance, path, bits)
+    attach::detach_interfaces(path, bits)
 }
 
 /// Load an instance that has room, let it judge beside the old one, remove the old one.
@@ -278,7 +286,7 @@ fn grow(
     // Everything is attached while the active slot is empty, which accepts; then one store puts
     // the policy in force.
     let attached = attach::attach(&instance, instance_number, &built, policy.hooks)
-        .and_then(|()| attach::attach_egress(&instance, &built, policy.hooks));
+        .and_then(|()| attach::attach_interfaces(&instance, &built, policy.hooks));
     if let Err(error) = attached {
         discard(&built);
         return Err(error);

@@ -6,8 +6,9 @@
 //! one case must agree exactly, and a rule changed on purpose must be noticed.
 //!
 //! Needs root and network namespaces; without, it says so and passes, unless
-//! `WEIR_REQUIRE_KERNEL=1`. `WEIR_BIN` names the weir program, `WEIR_CASES` (comma-separated
-//! stems) picks cases, `WEIR_VERBOSE=1` prints what arrived at each step.
+//! `WEIR_REQUIRE_KERNEL=1`. `WEIR_BIN` names the weir program, `WEIR_CORPUS` another folder of
+//! cases, `WEIR_CASES` (comma-separated stems) picks cases, `WEIR_VERBOSE=1` prints what arrived
+//! at each step.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,11 @@ const LINES_PER_CASE: usize = 60;
 /// One laboratory at a time: the machine is small and the tools of the original share a lock.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
+/// The corpus, or the folder that `WEIR_CORPUS` names.
 fn folder() -> PathBuf {
+    if let Some(other) = std::env::var_os("WEIR_CORPUS") {
+        return other.into();
+    }
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/configs/iptables")
 }
 

@@ -47,11 +47,13 @@ pub enum Command {
     IpfwRecord(crate::ipfw::record::Args),
     /// Carry out a command of ipfw on a saved rule set; needs no privilege.
     Ipfw(crate::ipfw::tool::Args),
-    /// Read IPFilter rules and print them as loaded, as IPFilter's ipf -nv does.
+    /// Change the enforced IPFilter rules, or read and print rules, as IPFilter's ipf does.
     Ipf(cmd::ipf::Args),
-    /// Print the lists of IPFilter rule files, as IPFilter's ipfstat does.
+    /// Print the enforced IPFilter lists or those of files, as IPFilter's ipfstat does.
     #[command(disable_help_flag = true)]
     Ipfstat(cmd::ipfstat::Args),
+    /// Print what enforced IPFilter rules log, as IPFilter's ipmon does.
+    Ipmon(cmd::ipmon::Args),
     /// Read and print IPFilter's translation rules; they are never applied.
     Ipnat(cmd::ipnat::Args),
     /// Read and print IPFilter's address tables.
@@ -101,7 +103,7 @@ impl Command {
             Command::IpfwRecord(args) => args.json,
             Command::Ipfw(_) => false,
             Command::Ipftest(_) | Command::Ipf(_) | Command::Ipfstat(_) => false,
-            Command::Ipnat(_) | Command::Ippool(_) => false,
+            Command::Ipmon(_) | Command::Ipnat(_) | Command::Ippool(_) => false,
             Command::Bench(args) => args.json(),
             Command::Agent(_) | Command::Completions(_) | Command::Man(_) => false,
         }

@@ -8,7 +8,7 @@
 use crate::agent;
 use crate::exit::{Exit, failure};
 use crate::input::Loaded;
-use crate::kernel::Kernel;
+use crate::kernel::{self, Kernel};
 use crate::nat::{self, NatTable};
 use crate::state::{Pending, Saved, Store, boot_time_ms};
 use weir_engine::compile::Compiled;
@@ -23,6 +23,8 @@ pub struct How {
     pub nat: Vec<NatTable>,
     /// Whether counters start from the file's.
     pub preset_counters: bool,
+    /// What counters start from, by rule id; empty for zeros.
+    pub counters: Vec<(u64, u64)>,
 }
 
 /// What was done.
@@ -124,8 +126,12 @@ fn put_in_force(
     next: u32,
     how: &How,
 ) -> anyhow::Result<()> {
+    let presets = match how.preset_counters {
+        true => kernel::presets(loaded)?,
+        false => how.counters.clone(),
+    };
     let before = exchange_nat(kernel, &how.nat, how.confirm_seconds.is_some())?;
-    let swapped = kernel.swap(loaded, compiled, next, how.preset_counters);
+    let swapped = kernel.swap(loaded, compiled, next, &presets);
     if swapped.is_err() {
         for table in &before {
             // The swap's error is the one to tell.

@@ -85,23 +85,19 @@ impl Kernel {
         }
     }
 
-    /// Puts a compiled policy in force under a generation.
+    /// Puts a compiled policy in force under a generation. Counters start from `presets`, by rule.
     pub fn swap(
         &mut self,
         loaded: &Loaded,
         compiled: &Compiled,
         generation: u32,
-        preset_counters: bool,
+        presets: &[(u64, u64)],
     ) -> anyhow::Result<()> {
         let policy = loaded.policy()?;
-        let presets = match preset_counters {
-            true => presets(loaded)?,
-            false => Vec::new(),
-        };
         let kernel_policy = KernelPolicy::of(policy, compiled);
         let options = ApplyOptions {
             number: generation,
-            presets: &presets,
+            presets,
             flows: 0,
         };
         self.plane
@@ -141,7 +137,7 @@ impl Kernel {
         })?;
         let loaded = input::load_saved(&saved)?;
         let compiled = loaded.compile()?;
-        self.swap(&loaded, &compiled, generation, false)
+        self.swap(&loaded, &compiled, generation, &[])
     }
 
     /// Counters of the enforced policy, by rule id.
@@ -160,7 +156,7 @@ impl Kernel {
 }
 
 /// The counters that the files give their rules, by rule id.
-fn presets(loaded: &Loaded) -> anyhow::Result<Vec<(u64, u64)>> {
+pub fn presets(loaded: &Loaded) -> anyhow::Result<Vec<(u64, u64)>> {
     let policy = loaded.policy()?;
     let mut out = vec![(0, 0); policy.rule_count as usize];
     for chain in &policy.chains {

@@ -4,7 +4,9 @@
 //! small groups and few copies. First over pairs of address lengths and over pairs of port lengths
 //! alone, then from the best of these by turns, each field's alternatives with the others held.
 
+use super::sampled::Packet;
 use super::tables::Item;
+use crate::image::layout::GROUP_MAX;
 use crate::lookup::table_hash;
 use weir_policy::model::Family;
 
@@ -12,6 +14,15 @@ use weir_policy::model::Family;
 pub const SAMPLE: usize = 2048;
 /// Slots that one term may enter in one table.
 pub const REPLICAS_MAX: u128 = 16;
+/// What looking into a table costs in eBPF, in nanoseconds: when the slot is empty, for the first
+/// line of a group, for each record. Only what they are to each other matters.
+const PROBE_COST: f64 = 12.0;
+const GROUP_COST: f64 = 15.0;
+const RECORD_COST: f64 = 5.0;
+/// What a copy of a record takes from the worth of serving it.
+const COPY_COST: f64 = 0.15;
+/// Packets that cuts are tried with.
+pub const PACKETS: usize = 128;
 /// Bits of the slot numbers in which the sample is counted.
 const SLOT_BITS: u32 = 14;
 
@@ -117,9 +128,16 @@ fn suggestions(ranges: impl Iterator<Item = (u128, u128)>, width: u32) -> Vec<u3
     out
 }
 
+/// `protocol << 32 | source port << 16 | destination port`.
+fn words(packet: &Packet) -> u64 {
+    let [low, high] = packet.port.map(u64::from);
+    u64::from(packet.proto) << 32 | low << 16 | high
+}
+
 /// Scores cuts on a sample.
 pub struct Chooser<'s> {
     sample: &'s [Item],
+    packets: &'s [Packet],
     /// Terms for each one of the sample.
     scale: f64,
     family: Family,
@@ -131,9 +149,10 @@ pub struct Chooser<'s> {
 
 impl<'s> Chooser<'s> {
     /// A chooser over a sample of terms of which there are `scale` times as many.
-    pub fn new(sample: &'s [Item], scale: f64, family: Family) -> Self {
+    pub fn new(sample: &'s [Item], packets: &'s [Packet], scale: f64, family: Family) -> Self {
         Chooser {
             sample,
+            packets,
             scale,
             family,
             counts: vec![0; 1 << SLOT_BITS],
@@ -142,8 +161,7 @@ impl<'s> Chooser<'s> {
         }
     }
 
-    /// The cut that serves the sample best, and how well: terms served, each weighed down by the
-    /// size of its group and its copies.
+    /// The cut that serves the sample best, and how well.
     pub fn choose(&mut self) -> (Cut, f64) {
         let addresses = [0, 1].map(|side| {
             let ranges = self.sample.iter().map(|item| item.address[side]);
@@ -244,7 +262,8 @@ impl<'s> Chooser<'s> {
         best
     }
 
-    /// How many terms of the sample a cut serves, each weighed by the size of its group.
+    /// How many terms of the sample a cut serves, for what it costs packets: the share of a full
+    /// group that finds room, less for copies, by a probe and the records that packets meet.
     fn score(&mut self, cut: &Cut) -> f64 {
         self.counts.fill(0);
         self.hashes.clear();
@@ -262,21 +281,27 @@ impl<'s> Chooser<'s> {
         }
         // What the counting itself makes collide.
         let chance = self.hashes.len() as f64 / f64::from(1u32 << SLOT_BITS);
-        let (mut from, mut total) = (0, 0.0);
+        let met = |slot: u16| (f64::from(self.counts[usize::from(slot)]) - chance).max(0.0);
+        let (mut from, mut served) = (0, 0.0);
         for end in &self.ends {
             let slots = &self.hashes[from..*end as usize];
             from = *end as usize;
             if slots.is_empty() {
                 continue;
             }
-            let met: u32 = slots
-                .iter()
-                .map(|slot| u32::from(self.counts[usize::from(*slot)]) - 1)
-                .sum();
-            let others = (f64::from(met) / slots.len() as f64 - chance).max(0.0);
-            let group = 1.0 + others * self.scale;
-            total += 1.0 / ((1.0 + group / 4.0) * (1.0 + 0.04 * slots.len() as f64));
+            let others: f64 = slots.iter().map(|slot| (met(*slot) - 1.0).max(0.0)).sum();
+            let group = 1.0 + others / slots.len() as f64 * self.scale;
+            let kept = 1.0f64.min(GROUP_MAX as f64 / group);
+            served += kept / (1.0 + COPY_COST * slots.len() as f64);
         }
-        total
+        let (address, ports) = cut.masks(self.family);
+        let mut compared = 0.0;
+        for packet in self.packets {
+            let own = [0, 1].map(|side| packet.address[side] & address[side]);
+            let slot = (table_hash(own, words(packet) & ports) >> (64 - SLOT_BITS)) as u16;
+            let records = (met(slot) * self.scale).min(GROUP_MAX as f64);
+            compared += RECORD_COST * records + GROUP_COST * records.min(1.0);
+        }
+        served / (PROBE_COST + compared / self.packets.len() as f64)
     }
 }

@@ -22,7 +22,7 @@ use zerocopy::IntoBytes;
 const SMALL: usize = 1100;
 
 /// Up to so many words that packets look at, a split tree in front does not serve.
-const WORDS_ENOUGH: f64 = 8.0;
+const WORDS_ENOUGH: f64 = 4.0;
 /// Terms that only bit vectors can hold.
 const WIDE_MAX: usize = 1024 * CHUNKS_MAX;
 /// Blocks of all address trees of one field in a row of chunks.
@@ -80,9 +80,9 @@ impl Layers<'_> {
             return Ok(made);
         }
         let loads = made.worst_loads;
-        let split = terms.len() > CHUNK_TERMS_MAX
-            || (terms.len() > SMALL && density::words(&terms, self.services) > WORDS_ENOUGH);
-        let tree = splits::split(terms, self.services, split);
+        let words = density::words(&terms, self.services);
+        let split = terms.len() > CHUNK_TERMS_MAX || words > WORDS_ENOUGH;
+        let tree = splits::split(terms, self.services, self.family, split);
         let mut leaves = Vec::with_capacity(tree.leaves.len());
         for terms in &tree.leaves {
             let mut leaf = Made::default();

@@ -17,6 +17,7 @@ mod layers;
 mod maps;
 mod reduce;
 mod residual;
+mod sampled;
 mod service;
 mod sets;
 mod span;

@@ -178,6 +178,7 @@ fn address_types(kinds: &[AddrType]) -> u32 {
         AddrType::Broadcast => 2,
         AddrType::Multicast => 4,
         AddrType::Unicast => 8,
+        AddrType::Unspecified => 16,
     };
     kinds.iter().map(bit).fold(0, |all, bit| all | bit)
 }

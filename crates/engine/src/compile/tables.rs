@@ -8,11 +8,12 @@
 //! packet's row of services. The idea is tuple-space search with merged tuples, as Srinivasan, Suri
 //! and Varghese (SIGCOMM 1999) and TupleMerge (2018) have it.
 
-use super::choose::{Chooser, Cut, REPLICAS_MAX, SAMPLE, width};
+use super::choose::{self, Chooser, Cut, REPLICAS_MAX, SAMPLE, width};
 use super::density;
 use super::fold::{self, Folded, Unit};
 use super::hash::QuickMap;
 use super::layers::Layers;
+use super::sampled;
 use super::span::Span;
 use super::term::{Term, address_last};
 use crate::image::layout::{
@@ -32,9 +33,11 @@ const PROBE_COST: f64 = 30.0;
 /// Terms that are too many for bit vectors as long as a table takes some of them.
 const REST_MANY: usize = 4096;
 /// What one more word of bit vectors costs.
-const WORD_COST: f64 = 1.0;
+const WORD_COST: f64 = 4.0;
+/// What bit vectors cost before they have any words.
+const REST_COST: f64 = 20.0;
 /// What one more chunk costs.
-const CHUNK_COST: f64 = 12.0;
+const CHUNK_COST: f64 = 30.0;
 
 /// Terms with the position of their entry.
 pub type Placed<'t> = (&'t Term, u32);
@@ -78,7 +81,7 @@ fn rest_cost<'t>(rest: &[u32], open: &[Item], terms: &[Placed<'t>], layers: &Lay
     let chunks = placed.len().div_ceil(1024) as f64;
     match placed.len() {
         0 => 0.0,
-        _ => 15.0 + CHUNK_COST * chunks + WORD_COST * density::words(&placed, layers.services),
+        _ => REST_COST + CHUNK_COST * chunks + WORD_COST * density::words(&placed, layers.services),
     }
 }
 
@@ -208,8 +211,12 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
             _ => rest.push(at as u32),
         }
     }
+    if open.is_empty() {
+        return None;
+    }
     let mut tables = Vec::new();
     let mut cost = rest_cost(&rest, &open, terms, layers);
+    let packets = sampled::packets(terms, layers.services, layers.family, choose::PACKETS);
     while tables.len() < TABLES_MAX && !open.is_empty() {
         let step = open.len().div_ceil(SAMPLE);
         // A stride that is not a multiple of a family's own period.
@@ -217,7 +224,7 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
             .map(|at| open[(at * step + at % step.max(1)) % open.len()])
             .collect();
         let scale = open.len() as f64 / sample.len() as f64;
-        let (cut, _) = Chooser::new(&sample, scale, layers.family).choose();
+        let (cut, _) = Chooser::new(&sample, &packets, scale, layers.family).choose();
         let filled = fill(&cut, &open, terms, layers.family);
         let less = rest_cost(&rest, &filled.left, terms, layers);
         let taken = open.len() - filled.left.len();

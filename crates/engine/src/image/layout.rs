@@ -33,7 +33,7 @@ pub const SEARCH_STEPS_MAX: u32 = 20;
 /// Roots: family (4, 6), hook, table (raw, mangle, filter).
 pub const ROOTS: usize = 30;
 /// Hashed tables of one root.
-pub const TABLES_MAX: usize = 6;
+pub const TABLES_MAX: usize = 12;
 /// Records of one group of a hashed table.
 pub const GROUP_MAX: usize = 8;
 /// Distinct services that hashed tables of one root can name.
@@ -180,7 +180,8 @@ pub struct Root {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Split {
-    /// Dimension: [`DIM_SRC_PORT`], [`DIM_DST_PORT`] or [`DIM_PROTO`].
+    /// Dimension: [`DIM_SRC_PORT`], [`DIM_DST_PORT`], [`DIM_PROTO`]; IPv4 also [`DIM_SRC`] and
+    /// [`DIM_DST`].
     pub dim: u32,
     /// Bound.
     pub bound: u32,

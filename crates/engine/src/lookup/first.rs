@@ -4,7 +4,7 @@
 use super::class::{chunk_rows, fold_row, u32_at, u64_at};
 use super::{Key, NONE, hashed};
 use crate::image::Image;
-use crate::image::layout::{Chunk, DIM_DST_PORT, DIM_SRC_PORT, Fold, HashTable, Leaf, Root, Split};
+use crate::image::layout::{Chunk, Fold, HashTable, Leaf, Root, Split};
 use std::marker::PhantomData;
 
 #[cfg(target_arch = "x86_64")]
@@ -32,11 +32,7 @@ impl Parts {
             let Some(node) = self.nodes.get(next as usize) else {
                 break;
             };
-            let value = match node.dim as usize {
-                DIM_SRC_PORT => u32::from(key.port[0]),
-                DIM_DST_PORT => u32::from(key.port[1]),
-                _ => u32::from(key.proto),
-            };
+            let value = key.value(node.dim as usize);
             next = node.next[usize::from(value >= node.bound)];
         }
         let leaf = (next & (u32::MAX >> 1)) as usize;

@@ -92,6 +92,7 @@ impl Live for Reference {
             AddrType::Broadcast => 2,
             AddrType::Multicast => 4,
             AddrType::Unicast => 8,
+            AddrType::Unspecified => 16,
         }
     }
 }

@@ -28,8 +28,9 @@ pub fn raw_v6() -> io::Result<OwnedFd> {
     socket(libc::AF_INET6, libc::SOCK_RAW, libc::IPPROTO_RAW)
 }
 
-/// A netlink socket that can be read when addresses of interfaces change.
+/// A netlink socket that can be read when interfaces or their addresses change.
 pub fn address_changes() -> io::Result<OwnedFd> {
+    const RTMGRP_LINK: u32 = 1;
     const RTMGRP_IPV4_IFADDR: u32 = 0x10;
     const RTMGRP_IPV6_IFADDR: u32 = 0x100;
     let socket = socket(
@@ -40,7 +41,7 @@ pub fn address_changes() -> io::Result<OwnedFd> {
     // SAFETY: all-zero is a valid value of this plain structure.
     let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
     address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
-    address.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+    address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
     // SAFETY: pointer and size are those of a live value.
     check(unsafe {
         libc::bind(

@@ -242,6 +242,8 @@ impl Locals {
                     AddrType::Multicast
                 } else if self.local6.contains(address) || address == 1 {
                     AddrType::Local
+                } else if address == 0 || address >> 32 == 0xffff {
+                    AddrType::Unspecified
                 } else {
                     AddrType::Unicast
                 }

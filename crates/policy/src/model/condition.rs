@@ -64,6 +64,8 @@ pub enum AddrType {
     Multicast,
     /// Anything else that is routable.
     Unicast,
+    /// IPv6 only: `::` or an IPv4-mapped address, which are none of these (RFC 4291 section 2.5).
+    Unspecified,
 }
 
 /// Who owns the sending socket.

@@ -153,6 +153,7 @@ fn enforce(
         confirm_seconds: args.confirm,
         nat,
         preset_counters: args.counters,
+        counters: Vec::new(),
     };
     enforce::apply(&mut kernel, loaded, compiled, &saved, &how)
 }

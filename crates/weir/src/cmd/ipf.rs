@@ -1,11 +1,13 @@
-//! `weir ipf -nvf RULES`: rules read and printed as loaded, with the options of IPFilter's `ipf`.
+//! `weir ipf`: the enforced lists are changed, or with -n only read, with the options of IPFilter's
+//! `ipf`.
 //!
-//! In: rule files. Out: with -v each rule in canonical form, lists multiplied out. Only what needs
-//! no kernel is done: options that change the kernel's lists are said to be missing, unless -n says
-//! that nothing is to be changed.
+//! In: rule files. Out: other rules in force (`crate::ipf::change`); with -v each rule of the files
+//! in canonical form, lists multiplied out. What can't be done is refused by name.
 
 use crate::exit::{Exit, failure};
+use crate::ipf::change::Change;
 use crate::ipf::files::{Reading, Rules};
+use crate::ipf::live::Live;
 use crate::ipf::{interface_exists, tunables};
 use crate::output::Output;
 use std::path::PathBuf;
@@ -29,19 +31,19 @@ pub struct Args {
     /// Work on the active lists (the default).
     #[arg(short = 'A')]
     active: bool,
-    /// Switch filtering off: not there.
+    /// Switch filtering off: all packets pass.
     #[arg(short = 'D')]
     disable: bool,
-    /// Switch filtering on: not there.
+    /// Switch filtering on again.
     #[arg(short = 'E')]
     enable: bool,
-    /// Flush lists (i, o, a) or states (s, S): not there.
+    /// Flush lists: i inbound, o outbound, a all.
     #[arg(short = 'F', value_name = "WHAT")]
     flush: Vec<String>,
     /// Rules; `-` is standard input.
     #[arg(short = 'f', value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Work on the inactive lists: not there.
+    /// Work on the inactive lists.
     #[arg(short = 'I')]
     inactive: bool,
     /// Log what passes, what is blocked or what no rule matched: not there.
@@ -62,7 +64,7 @@ pub struct Args {
     /// Remove the rules from the lists.
     #[arg(short = 'r')]
     remove: bool,
-    /// Swap active and inactive lists: not there.
+    /// Exchange active and inactive lists.
     #[arg(short = 's')]
     swap: bool,
     /// Tunables: `list` prints the names that weir knows.
@@ -71,13 +73,13 @@ pub struct Args {
     /// Print each rule as loaded.
     #[arg(short = 'v')]
     verbose: bool,
-    /// Resynchronise interface addresses: not there.
+    /// Resynchronise addresses of interfaces: weir follows them by itself.
     #[arg(short = 'y')]
     resync: bool,
-    /// Print and zero the counters of the rules: not there.
+    /// Print the hits of the rules of the files, and zero them.
     #[arg(short = 'z')]
     zero: bool,
-    /// Print and zero all statistics: not there.
+    /// Zero the hits of all rules, and print the rules with them.
     #[arg(short = 'Z')]
     zero_all: bool,
     /// Language of the rules.
@@ -89,9 +91,12 @@ pub struct Args {
     /// Only warn of names that nobody knows; such rules match nothing.
     #[arg(long)]
     lenient: bool,
+    /// Network namespace whose lists are changed; default: the present one.
+    #[arg(long, value_name = "NAME")]
+    netns: Option<String>,
 }
 
-/// Reads and prints.
+/// Changes, or reads and prints.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     if args.tunables.iter().any(|list| list == "list") {
         for name in tunables::names() {
@@ -99,30 +104,76 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         }
         return Ok(Exit::Done);
     }
-    if !args.nothing {
-        let wants = [
-            (args.disable || args.enable, "-D and -E"),
-            (!args.flush.is_empty(), "-F"),
-            (args.swap, "-s"),
-            (args.resync, "-y"),
-            (args.zero || args.zero_all, "-z and -Z"),
-            (!args.log.is_empty(), "-l"),
-            (!args.tunables.is_empty(), "-T"),
-            (!args.files.is_empty(), "-f without -n"),
-        ];
-        if let Some((_, what)) = wants.iter().find(|(wanted, _)| *wanted) {
-            let message = format!(
-                "{what}: weir ipf changes nothing in the kernel (weir apply does); -n reads and checks \
-                 them, `weir ipftest` runs packets through them"
-            );
-            return Err(failure(Exit::Unsupported, message));
+    if args.nothing {
+        return read_only(args, out);
+    }
+    let wants = [
+        (args.authentication, "-P"),
+        (!args.log.is_empty(), "-l"),
+        (!args.tunables.is_empty(), "-T"),
+    ];
+    if let Some((_, what)) = wants.iter().find(|(wanted, _)| *wanted) {
+        let message = format!("{what} is not offered for the enforced lists");
+        return Err(failure(Exit::Unsupported, message));
+    }
+    change(args, out)
+}
+
+/// What is to be flushed, as letters.
+fn flush_of(args: &Args) -> anyhow::Result<Vec<char>> {
+    let letters: Vec<char> = args.flush.iter().flat_map(|list| list.chars()).collect();
+    match letters.iter().find(|letter| !"ioa".contains(**letter)) {
+        None => Ok(letters),
+        Some('s' | 'S') => {
+            let message = "-Fs and -FS: states can't be flushed alone; `weir ipf -D` and `-E`, or \
+                `weir unload`, forget all";
+            Err(failure(Exit::Unsupported, message))
+        }
+        Some(letter) => {
+            let message = format!("-F {letter}: i, o and a are known");
+            Err(failure(Exit::Usage, message))
         }
     }
-    if args.files.is_empty() {
-        return Err(failure(Exit::Usage, "nothing to do: give -f FILE"));
+}
+
+fn change(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    let change = Change {
+        flush: flush_of(args)?,
+        files: &args.files,
+        remove: args.remove,
+        zero: args.zero,
+        zero_all: args.zero_all,
+        inactive: args.inactive,
+        swap: args.swap,
+        verbose: args.verbose,
+    };
+    let switches = args.disable || args.enable || args.resync;
+    if change.is_nothing() && !switches {
+        return Err(failure(
+            Exit::Usage,
+            "nothing to do: give -f FILE, -F LIST, -s, -z or -Z",
+        ));
     }
+    let mut live = Live::open(args.netns.as_deref())?;
+    if args.dialect == "hpux" {
+        live.speak_hpux()?;
+    }
+    let exit = match change.is_nothing() {
+        true => Exit::Done,
+        false => change.run(&mut live, &reading_of(args), out)?,
+    };
+    if args.disable {
+        live.disable()?;
+    }
+    if args.enable {
+        live.enable()?;
+    }
+    Ok(exit)
+}
+
+fn reading_of(args: &Args) -> Reading {
     let hpux = args.dialect == "hpux";
-    let reading = Reading {
+    Reading {
         language: if hpux { Language::Hpux } else { Language::Ipf },
         family: match (args.six, args.four || hpux) {
             (true, _) => Some(Family::V6),
@@ -132,7 +183,15 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         lenient: args.lenient,
         no_names: args.no_names,
         told: true,
-    };
+    }
+}
+
+fn read_only(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    if args.files.is_empty() {
+        return Err(failure(Exit::Usage, "nothing to do: give -f FILE"));
+    }
+    let hpux = args.dialect == "hpux";
+    let reading = reading_of(args);
     let rules = Rules::read(&args.files, &[], &reading)?;
     let texts_only = |code: &str| code == "unknown-table";
     // A pool may be in the kernel already: `ipf` alone cannot know.

@@ -1,12 +1,14 @@
-//! `weir ipfstat -io RULES...`: the lists of rule files, with the options of IPFilter's `ipfstat`.
+//! `weir ipfstat -io`: the enforced lists, or those of rule files, with the options of IPFilter's
+//! `ipfstat`.
 //!
-//! In: rule files (and pool files). Out: the lists as packets meet them, groups behind them. There
-//! is no kernel to ask, so hits are those of `--packets`, a capture that is run through the rules
-//! first, or 0.
+//! In: the kernel's policy and its counters, or rule files (and pool files). Out: the lists as
+//! packets meet them, groups behind them. Hits of files are those of `--packets`, a capture that is
+//! run through the rules first, or 0.
 
 use crate::capture::Capture;
 use crate::exit::{Exit, failure};
 use crate::ipf::files::{Reading, Rules};
+use crate::ipf::live::Live;
 use crate::output::Output;
 use std::path::PathBuf;
 use weir_engine::packet::ipf::{LinkClass, ipf_packet};
@@ -23,8 +25,8 @@ use weir_policy::syntax::Severity;
     reason = "they are the original's flags"
 )]
 pub struct Args {
-    /// Rule files and pool files.
-    #[arg(required = true, value_name = "FILE")]
+    /// Rule files and pool files; without, the enforced lists.
+    #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The inbound list.
     #[arg(short = 'i')]
@@ -50,13 +52,13 @@ pub struct Args {
     /// HP-UX: the limit of one rule, as GROUP:NUMBER.
     #[arg(short = 'r', value_name = "GROUP:NUMBER")]
     rule: Option<String>,
-    /// The inactive lists: there are none.
+    /// The inactive lists.
     #[arg(short = 'I')]
     inactive: bool,
-    /// State statistics: there is no kernel table to ask.
+    /// State statistics: not offered.
     #[arg(short = 's')]
     states: bool,
-    /// State top: there is no kernel table to ask.
+    /// State top: not offered.
     #[arg(short = 't')]
     top: bool,
     /// Live entries behind rules that keep state.
@@ -74,13 +76,19 @@ pub struct Args {
     /// Language of the rules; told by their content when absent.
     #[arg(long, value_name = "DIALECT", value_parser = ["ipf", "hpux"])]
     dialect: Option<String>,
+    /// Network namespace whose lists are printed; default: the present one.
+    #[arg(long, value_name = "NAME", conflicts_with = "files")]
+    netns: Option<String>,
 }
 
 /// Prints.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    if args.files.is_empty() {
+        return enforced(args, out);
+    }
     if args.states || args.top || args.inactive {
-        let message = "-s, -t and -I ask a running filter; weir ipfstat reads files";
-        return Err(failure(Exit::Unsupported, message));
+        let message = "-s, -t and -I ask what is enforced: give no file";
+        return Err(failure(Exit::Usage, message));
     }
     let reading = Reading {
         language: match args.dialect.as_deref() {
@@ -115,14 +123,66 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     if !args.inbound && !args.outbound && !args.account {
         return statistics(&evaluator, out);
     }
+    let form = match rules.file.language {
+        Language::Hpux => Form::V4,
+        Language::Ipf => Form::V5,
+    };
+    lists(args, &rules.set, &evaluator, form, out)
+}
+
+/// The enforced lists.
+fn enforced(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    if args.packets.is_some() {
+        let message = "--packets needs rule files: the enforced lists have hits of their own";
+        return Err(failure(Exit::Usage, message));
+    }
+    let wants = [
+        (args.states, "-s"),
+        (args.top, "-t"),
+        (args.limits, "-L"),
+        (args.rule.is_some(), "-r"),
+    ];
+    if let Some((_, what)) = wants.iter().find(|(wanted, _)| *wanted) {
+        let message = format!(
+            "{what} of the enforced lists is not offered: `weir flows` lists \
+            what is tracked"
+        );
+        return Err(failure(Exit::Unsupported, message));
+    }
+    let live = Live::open(args.netns.as_deref())?;
+    let kept;
+    let rules = match args.inactive {
+        true => {
+            kept = live.inactive()?;
+            &kept
+        }
+        false => &live.rules,
+    };
+    let mut evaluator = Evaluator::new(&rules.set, rules.tables.clone(), Settings::default());
+    if !args.inactive {
+        for (counters, hits) in evaluator.counters.iter_mut().zip(&live.counters) {
+            (counters.packets, counters.bytes) = (hits.packets, hits.bytes);
+        }
+    }
+    if !args.inbound && !args.outbound && !args.account {
+        let message = "the kernel keeps hits of rules (-io, -a), no statistics: give -i, -o or -a";
+        return Err(failure(Exit::Unsupported, message));
+    }
+    lists(args, &rules.set, &evaluator, live.form(), out)
+}
+
+fn lists(
+    args: &Args,
+    set: &RuleSet,
+    evaluator: &Evaluator<'_>,
+    form: Form,
+    out: &mut Output,
+) -> anyhow::Result<Exit> {
     let mut show = Lists {
         args,
-        set: &rules.set,
-        evaluator: &evaluator,
-        form: match rules.file.language {
-            Language::Hpux => Form::V4,
-            Language::Ipf => Form::V5,
-        },
+        set,
+        evaluator,
+        form,
         out,
     };
     let both = !args.inbound && !args.outbound;

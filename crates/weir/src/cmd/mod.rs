@@ -14,6 +14,7 @@ pub mod flows;
 pub mod ipf;
 pub mod ipfstat;
 pub mod ipftest;
+pub mod ipmon;
 pub mod ipnat;
 pub mod log;
 pub mod man;
@@ -39,6 +40,7 @@ pub fn run(command: Command, out: &mut Output) -> anyhow::Result<Exit> {
         Command::Ipfw(args) => crate::ipfw::tool::run(&args, out),
         Command::Ipf(args) => ipf::run(&args, out),
         Command::Ipfstat(args) => ipfstat::run(&args, out),
+        Command::Ipmon(args) => ipmon::run(&args, out),
         Command::Ipnat(args) => ipnat::run_nat(&args, out),
         Command::Ippool(args) => ipnat::run_pool(&args, out),
         Command::Replay(args) => replay::run(&args, out),

@@ -152,6 +152,7 @@ pub fn address_type(kind: AddrType) -> &'static str {
         AddrType::Broadcast => "BROADCAST",
         AddrType::Multicast => "MULTICAST",
         AddrType::Unicast => "UNICAST",
+        AddrType::Unspecified => "UNSPEC",
     }
 }
 

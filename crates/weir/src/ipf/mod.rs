@@ -4,12 +4,15 @@
 //! In: files as typed. Out: rule sets, packets, text. Nothing here judges: that is
 //! `weir_policy::eval::ipf`.
 
+pub mod change;
 pub mod check;
 pub mod enforce;
 pub mod files;
 pub mod hex;
 pub mod judge;
+pub mod live;
 pub mod packets;
+pub mod records;
 pub mod show;
 pub mod text;
 pub mod tunables;

@@ -2,10 +2,10 @@
 
 use super::{Error, Image};
 use crate::image::layout::{
-    AddressMap, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC_PORT, Entry, FLAG_PROPOSE,
-    FLAG_STANDING, FLAG_VERDICT, Fold, GROUP_MAX, HashTable, Leaf, Map, OPS_MAX, Op, Pattern,
-    Prefixes4, RULES_MAX, Record4, Record6, Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split,
-    TABLES_MAX, TEST_CT, TEST_DST_MASKED, TEST_HISTORY, TEST_LAST, TEST_LENGTH, TEST_SCTP,
+    AddressMap, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC, DIM_SRC_PORT, Entry,
+    FLAG_PROPOSE, FLAG_STANDING, FLAG_VERDICT, Fold, GROUP_MAX, HashTable, Leaf, Map, OPS_MAX, Op,
+    Pattern, Prefixes4, RULES_MAX, Record4, Record6, Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX,
+    Split, TABLES_MAX, TEST_CT, TEST_DST_MASKED, TEST_HISTORY, TEST_LAST, TEST_LENGTH, TEST_SCTP,
     TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test,
 };
 
@@ -119,7 +119,13 @@ impl Checker<'_, '_> {
         let mut depths = vec![0u32; root.split_nodes as usize];
         for number in 0..root.split_nodes {
             let node: Split = self.image.read(root.splits_at + number * 16);
-            let dims = [DIM_SRC_PORT as u32, DIM_DST_PORT as u32, DIM_PROTO as u32];
+            // Bounds have 32 bits.
+            let least = if root.family == 4 {
+                DIM_SRC
+            } else {
+                DIM_SRC_PORT
+            };
+            let dims = least as u32..=DIM_PROTO as u32;
             hold(dims.contains(&node.dim), "the dimension of a split")?;
             let depth = depths[number as usize] + 1;
             hold(depth <= root.splits, "the depth of a split")?;

@@ -294,6 +294,14 @@ impl Tests<'_, '_> {
                 }
             });
         }
+        if self.family == Family::V6 {
+            if kinds.contains(&AddrType::Broadcast) {
+                let what = "BROADCAST in a rule for IPv6";
+                let help = "IPv6 has no broadcast, and ip6tables refuses the rule too";
+                return self.unsupported(option.at.0, what, help);
+            }
+            kinds = kinds_of_ipv6(&kinds);
+        }
         let cond = match option.spec.name {
             "src-type" => Cond::SrcType(kinds),
             _ => Cond::DstType(kinds),
@@ -440,5 +448,19 @@ fn compare(name: &str, value: u8) -> Cmp {
         "ttl-lt" | "hl-lt" => Cmp::Lt(value),
         "ttl-gt" | "hl-gt" => Cmp::Gt(value),
         _ => Cmp::Eq(value),
+    }
+}
+
+/// What a list of address types means for IPv6. There the kernel looks at the address itself, and
+/// asks for all of UNICAST and MULTICAST that are named; UNICAST includes the host's own addresses.
+fn kinds_of_ipv6(named: &[AddrType]) -> Vec<AddrType> {
+    let has = |kind| named.contains(&kind);
+    let (local, multicast) = (has(AddrType::Local), has(AddrType::Multicast));
+    match (has(AddrType::Unicast), multicast) {
+        (true, true) => Vec::new(),
+        (false, true) if local => Vec::new(),
+        (false, true) => vec![AddrType::Multicast],
+        (true, false) if !local => vec![AddrType::Unicast, AddrType::Local],
+        _ => vec![AddrType::Local],
     }
 }

@@ -1,0 +1,416 @@
+//! `weir ipmon`: what IPFilter rules log, in the words of IPFilter's `ipmon`.
+//!
+//! In: the kernel's events of an enforced policy, or records that `-B` saved. Out: one line a
+//! record, on standard output, in a file or to syslog. Only packets are recorded: states (S) and
+//! translations (N) have none. It ends when the policy is unloaded. One process at a time can read.
+
+use crate::enforce::nothing_enforced;
+use crate::exit::{Exit, OrExit, failure};
+use crate::input;
+use crate::ipf::live::Live;
+use crate::ipf::records::Saved;
+use crate::kernel::{Kernel, plane_error};
+use crate::output::Output;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_policy::eval::ipf::log::{Record, Style};
+use weir_policy::model::Policy;
+
+/// Options of `weir ipmon`.
+#[derive(Debug, clap::Args)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "they are the original's flags"
+)]
+pub struct Args {
+    /// All kinds of records (the default).
+    #[arg(short = 'a')]
+    all: bool,
+    /// Print the bytes behind the headers of packets whose rules log the body.
+    #[arg(short = 'b')]
+    body: bool,
+    /// Save records to a file, to be read with -f.
+    #[arg(short = 'B', value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Print the records of a file that -B wrote.
+    #[arg(short = 'f', value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// Forget the records that wait.
+    #[arg(short = 'F')]
+    flush: bool,
+    /// Names for addresses and ports, of /etc/hosts and /etc/services.
+    #[arg(short = 'n')]
+    names: bool,
+    /// Only these kinds: N translations, S states, I packets.
+    #[arg(short = 'o', value_name = "NSI")]
+    only: Option<String>,
+    /// All kinds but these.
+    #[arg(short = 'O', value_name = "NSI")]
+    but: Option<String>,
+    /// Send the lines to syslog, without their date.
+    #[arg(short = 's')]
+    syslog: bool,
+    /// Sequence, acknowledgement and window of TCP.
+    #[arg(short = 'v')]
+    verbose: bool,
+    /// Print the packet in hexadecimal digits.
+    #[arg(short = 'x')]
+    hex: bool,
+    /// Append the lines to a file.
+    #[arg(value_name = "LOG")]
+    log: Option<PathBuf>,
+    /// Network namespace.
+    #[arg(long, value_name = "NAME")]
+    netns: Option<String>,
+    /// Stop after so many records.
+    #[arg(long, value_name = "NUMBER")]
+    count: Option<u64>,
+    /// Stop after so many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<u64>,
+}
+
+/// How long to wait for records before looking whether the policy is still the same.
+const TICK: Duration = Duration::from_millis(200);
+/// Where syslog listens.
+const SYSLOG: &str = "/dev/log";
+/// The facility of lines whose rule says none: local0 (RFC 5424 section 6.2.1).
+const LOCAL0: u8 = 16;
+
+/// Prints.
+pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    let kinds = args.but.as_ref().or(args.only.as_ref());
+    if let Some(letter) = kinds.and_then(|k| k.chars().find(|c| !"NSI".contains(*c))) {
+        let message = format!("`{letter}` is no kind of record: N, S and I are");
+        return Err(failure(Exit::Usage, message));
+    }
+    let mut writer = Writer::of(args, out)?;
+    if let Some(path) = &args.from {
+        return saved(path, &mut writer);
+    }
+    follow(args, &mut writer)
+}
+
+/// Records of a file.
+fn saved(path: &Path, writer: &mut Writer<'_>) -> anyhow::Result<Exit> {
+    let cannot = || format!("can't read {}", path.display());
+    let file = File::open(path).or_exit(Exit::Usage, cannot())?;
+    for (number, line) in BufReader::new(file).lines().enumerate() {
+        let line = line.or_exit(Exit::Usage, cannot())?;
+        let record: Saved = serde_json::from_str(&line).or_exit(
+            Exit::Usage,
+            format!("{}:{}: not a saved record", path.display(), number + 1),
+        )?;
+        if writer.write(&record)? {
+            break;
+        }
+    }
+    writer.out.flush()?;
+    Ok(Exit::Done)
+}
+
+/// Records of the kernel, as they come.
+fn follow(args: &Args, writer: &mut Writer<'_>) -> anyhow::Result<Exit> {
+    let started = Instant::now();
+    let is_over = || {
+        let limit = args.seconds.map(Duration::from_secs);
+        limit.is_some_and(|limit| started.elapsed() >= limit)
+    };
+    let mut live = Live::open(args.netns.as_deref())?;
+    if live.kernel.generation().is_none() {
+        return Err(nothing_enforced());
+    }
+    let Some(_reader) = live.kernel.store.lock_log()? else {
+        let message = "another `weir log` or `weir ipmon` reads the records of this namespace";
+        return Err(failure(Exit::Kernel, message));
+    };
+    let mut flush = args.flush;
+    while let Some(generation) = live.kernel.generation() {
+        let policy = policy_of(&live.kernel)?;
+        let mut reader = live.kernel.plane.events().map_err(plane_error)?;
+        if std::mem::take(&mut flush) {
+            reader.discard();
+        }
+        loop {
+            let mut events = Vec::new();
+            let keep = |event| {
+                events.push(event);
+                true
+            };
+            reader.read(TICK, keep).map_err(plane_error)?;
+            for event in events.iter().filter(|event| event.policy == generation) {
+                let record = Saved::of(event, &live, &policy, wall_clock());
+                if writer.write(&record)? {
+                    return Ok(Exit::Done);
+                }
+            }
+            writer.out.flush()?;
+            if is_over() {
+                return Ok(Exit::Done);
+            }
+            let outdated = live.kernel.plane.is_outdated().map_err(plane_error)?;
+            if outdated || live.kernel.generation() != Some(generation) {
+                break;
+            }
+        }
+        live = Live::open(None)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn policy_of(kernel: &Kernel) -> anyhow::Result<Policy> {
+    let saved = kernel.active_texts()?.ok_or_else(nothing_enforced)?;
+    Ok(input::load_saved(&saved)?.policy()?.clone())
+}
+
+fn wall_clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |time| time.as_millis() as u64)
+}
+
+/// Where lines go.
+struct Writer<'a> {
+    args: &'a Args,
+    out: &'a mut Output,
+    syslog: Option<UnixDatagram>,
+    log: Option<File>,
+    save: Option<File>,
+    names: Names,
+    written: u64,
+    packets: bool,
+}
+
+impl<'a> Writer<'a> {
+    fn of(args: &'a Args, out: &'a mut Output) -> anyhow::Result<Self> {
+        let append = |path: &PathBuf| {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            file.or_exit(Exit::Usage, format!("can't write {}", path.display()))
+        };
+        let syslog = match args.syslog {
+            true => {
+                let socket = UnixDatagram::unbound();
+                let connected = socket.and_then(|s| s.connect(SYSLOG).map(|()| s));
+                let message = format!("can't reach syslog at {SYSLOG}");
+                Some(connected.or_exit(Exit::Kernel, message)?)
+            }
+            false => None,
+        };
+        let has_packets = |kinds: &String| kinds.contains('I');
+        let wanted = args.all || args.only.as_ref().is_none_or(has_packets);
+        Ok(Writer {
+            syslog,
+            log: args.log.as_ref().map(append).transpose()?,
+            save: args.save.as_ref().map(append).transpose()?,
+            names: Names::of(args.names),
+            written: 0,
+            packets: wanted && !args.but.as_ref().is_some_and(has_packets),
+            args,
+            out,
+        })
+    }
+
+    /// Writes a record; whether it was the last one that was asked for.
+    fn write(&mut self, saved: &Saved) -> anyhow::Result<bool> {
+        if !self.packets {
+            return Ok(false);
+        }
+        if let Some(file) = &mut self.save {
+            let line = serde_json::to_string(saved)? + "\n";
+            let written = file.write_all(line.as_bytes());
+            written.or_exit(Exit::Usage, "can't save a record")?;
+        }
+        let record = saved.record();
+        let style = Style {
+            syslog: self.args.syslog,
+            verbose: self.args.verbose,
+        };
+        let mut text = self.names.put(record.line(style), &record);
+        let bytes = saved.packet();
+        if self.args.hex {
+            text += &dump(&bytes);
+        } else if self.args.body && saved.body {
+            let headers = record.packet.length - record.packet.data.min(record.packet.length);
+            text += &dump(bytes.get(headers as usize..).unwrap_or_default());
+        }
+        self.line(&text, &record)?;
+        self.written += 1;
+        Ok(self.args.count.is_some_and(|count| self.written >= count))
+    }
+
+    fn line(&mut self, text: &str, record: &Record) -> anyhow::Result<()> {
+        if let Some(socket) = &self.syslog {
+            let facility = record.level.map_or(LOCAL0, |level| level.0);
+            let priority = facility * 8 + record.priority();
+            let message = format!("<{priority}>ipmon[{}]: {text}", std::process::id());
+            let sent = socket.send(message.as_bytes());
+            return sent.map(drop).or_exit(Exit::Kernel, "can't send to syslog");
+        }
+        if let Some(file) = &mut self.log {
+            let written = file.write_all(format!("{text}\n").as_bytes());
+            return written.or_exit(Exit::Usage, "can't write the log");
+        }
+        self.out.line(text)
+    }
+}
+
+/// Sixteen bytes a line, with what of them can be printed.
+fn dump(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for line in bytes.chunks(16) {
+        let digits: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        let shown = line.iter().map(|byte| match byte {
+            0x20..=0x7e => char::from(*byte),
+            _ => '.',
+        });
+        let shown: String = shown.collect();
+        out += &format!("\n{:<47}        {shown}", digits.join(" "));
+    }
+    out
+}
+
+/// Names of addresses and ports, as files on this machine have them.
+struct Names {
+    hosts: Vec<(String, String)>,
+    services: Vec<(String, String)>,
+}
+
+impl Names {
+    fn of(wanted: bool) -> Self {
+        let rows = |path: &str| -> Vec<(String, String)> {
+            let text = match wanted {
+                true => std::fs::read_to_string(path).unwrap_or_default(),
+                false => String::new(),
+            };
+            let pair = |line: &str| {
+                let line = line.split('#').next()?;
+                let mut words = line.split_whitespace();
+                Some((words.next()?.to_owned(), words.next()?.to_owned()))
+            };
+            text.lines().filter_map(pair).collect()
+        };
+        Names {
+            // address name; name port/protocol
+            hosts: rows("/etc/hosts"),
+            services: rows("/etc/services"),
+        }
+    }
+
+    fn host(&self, address: &str) -> String {
+        let row = self.hosts.iter().find(|row| row.0 == address);
+        row.map_or(address, |row| &row.1).to_owned()
+    }
+
+    fn end(&self, end: &str, protocol: &str) -> String {
+        match end.split_once(',') {
+            None => self.host(end),
+            Some((address, port)) => {
+                let wanted = format!("{port}/{protocol}");
+                let row = self.services.iter().find(|row| row.1 == wanted);
+                let port = row.map_or(port, |row| &row.0);
+                format!("{},{port}", self.host(address))
+            }
+        }
+    }
+
+    /// The line with names for both ends: `SRC -> DST PR PROTOCOL`.
+    fn put(&self, line: String, record: &Record) -> String {
+        if self.hosts.is_empty() && self.services.is_empty() {
+            return line;
+        }
+        let words: Vec<&str> = line.split(' ').collect();
+        let Some(arrow) = words.iter().position(|word| *word == "->") else {
+            return line;
+        };
+        let protocol = match record.packet.proto {
+            6 => "tcp",
+            17 => "udp",
+            _ => "",
+        };
+        let named =
+            words
+                .iter()
+                .enumerate()
+                .map(|(at, word)| match at + 1 == arrow || at == arrow + 1 {
+                    true => self.end(word, protocol),
+                    false => (*word).to_owned(),
+                });
+        named.collect::<Vec<String>>().join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn saved() -> Saved {
+        let mut bytes = vec![
+            0x45, 0, 0, 40, 0, 7, 0, 0, 63, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+        ];
+        bytes.extend([
+            4, 0, 0, 80, 0, 0, 0, 9, 0, 0, 0, 8, 0x50, 2, 16, 0, 0, 0, 0, 0,
+        ]);
+        Saved {
+            time_ms: 951_782_400_123,
+            interface: "e0".to_owned(),
+            out: false,
+            group: Some("10".to_owned()),
+            rule: Some(2),
+            act: 'b',
+            keep_state: false,
+            keep_frags: false,
+            body: false,
+            tag: None,
+            level: Some((16, 4)),
+            link: '-',
+            bytes: bytes.iter().map(|b| format!("{b:02x}")).collect(),
+        }
+    }
+
+    #[test]
+    fn a_saved_record_is_the_line_of_the_original() {
+        let line = serde_json::to_string(&saved()).unwrap();
+        let again: Saved = serde_json::from_str(&line).unwrap();
+        let record = again.record();
+        let style = Style {
+            verbose: true,
+            ..Style::default()
+        };
+        assert_eq!(
+            record.line(style),
+            "29/02/2000 00:00:00.123000 e0 @10:3 b 10.0.0.1,1024 -> 10.0.0.2,80 PR tcp len 20 40 \
+             -S 9 8 4096 IN"
+        );
+        assert_eq!(record.priority(), 4);
+    }
+
+    #[test]
+    fn names_take_the_place_of_numbers() {
+        let row = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        let names = Names {
+            hosts: vec![row("10.0.0.2", "server")],
+            services: vec![row("www", "80/tcp")],
+        };
+        let record = saved().record();
+        let line = names.put(record.line(Style::default()), &record);
+        assert!(
+            line.contains(" 10.0.0.1,1024 -> server,www PR tcp "),
+            "{line}"
+        );
+        let none = Names::of(false);
+        assert!(none.put(line.clone(), &record) == line);
+    }
+
+    #[test]
+    fn bytes_are_printed_sixteen_a_line() {
+        let text = dump(b"0123456789abcdef\x01~");
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(
+            lines[0],
+            "30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66        0123456789abcdef"
+        );
+        assert_eq!(lines[1].trim_end(), format!("{:<47}        .~", "01 7e"));
+    }
+}

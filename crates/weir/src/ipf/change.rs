@@ -1,0 +1,155 @@
+//! What `weir ipf` changes: lists are flushed, rules are added and removed, hits are zeroed, lists
+//! are exchanged. In this order, whatever the order of the options: `-Fa -f FILE`, `-I -Fa -f FILE
+//! -s` and `-rf -` mean what they mean on the original.
+//!
+//! In: the options and the enforced rules. Out: other rules in force, or other inactive lists.
+
+use super::files::{Reading, Rules};
+use super::live::{Live, listed};
+use crate::exit::{Exit, failure};
+use crate::output::Output;
+use std::path::PathBuf;
+use weir_policy::dialect::ipf::ast::{Direction, Rule};
+use weir_policy::syntax::Severity;
+
+/// What to do.
+#[derive(Debug, Default)]
+pub struct Change<'a> {
+    /// Lists to flush: `i`, `o`, `a`.
+    pub flush: Vec<char>,
+    /// Files of rules.
+    pub files: &'a [PathBuf],
+    /// The rules of the files are removed.
+    pub remove: bool,
+    /// The rules of the files are printed with their hits, which begin at zero then.
+    pub zero: bool,
+    /// All rules are printed with their hits, which begin at zero then.
+    pub zero_all: bool,
+    /// The inactive lists are meant.
+    pub inactive: bool,
+    /// Active and inactive lists are exchanged.
+    pub swap: bool,
+    /// Each rule is printed.
+    pub verbose: bool,
+}
+
+impl Change<'_> {
+    /// Whether nothing is asked for.
+    pub fn is_nothing(&self) -> bool {
+        self.flush.is_empty() && self.files.is_empty() && !self.zero_all && !self.swap
+    }
+
+    /// Does it.
+    pub fn run(
+        &self,
+        live: &mut Live,
+        reading: &Reading,
+        out: &mut Output,
+    ) -> anyhow::Result<Exit> {
+        let before = match self.inactive {
+            true => listed(&live.inactive()?),
+            false => live.listed(),
+        };
+        let mut rules: Vec<Rule> = before.clone();
+        rules.retain(|rule| !self.flushes(rule));
+        let given = self.given(live, reading)?;
+        if self.verbose {
+            for rule in &given {
+                out.line(live.line(rule))?;
+            }
+        }
+        let mut keys: Vec<String> = given.iter().map(|rule| live.key(rule)).collect();
+        let mut missing = Vec::new();
+        match (self.remove, self.zero) {
+            (true, _) => {
+                for key in &keys {
+                    match rules.iter().position(|rule| live.key(rule) == *key) {
+                        Some(at) => drop(rules.remove(at)),
+                        None => missing.push(key),
+                    }
+                }
+            }
+            (false, true) => missing = self.print_hits(live, &keys, out)?,
+            (false, false) => rules.extend(given),
+        }
+        for key in &missing {
+            eprintln!("weir: no such rule: {key}");
+        }
+        let complete = missing.is_empty();
+        if self.zero_all {
+            keys = live.listed().iter().map(|rule| live.key(rule)).collect();
+            self.print_hits(live, &keys, out)?;
+        }
+        let zeroes = self.zero || self.zero_all;
+        let zeroed: &[String] = if zeroes { &keys } else { &[] };
+        match self.inactive {
+            true => live.set_inactive(&rules)?,
+            false if rules != before || zeroes => live.replace(&rules, zeroed)?,
+            false => {}
+        }
+        if self.swap {
+            live.swap()?;
+        }
+        Ok(match complete {
+            true => Exit::Done,
+            false => Exit::Negative,
+        })
+    }
+
+    fn flushes(&self, rule: &Rule) -> bool {
+        let own = match rule.direction {
+            Direction::In => 'i',
+            Direction::Out => 'o',
+        };
+        self.flush.iter().any(|&list| list == 'a' || list == own)
+    }
+
+    /// The rules of the files. Tables may be those of the enforced rules.
+    fn given(&self, live: &Live, reading: &Reading) -> anyhow::Result<Vec<Rule>> {
+        if self.files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let reading = Reading {
+            language: live.language(),
+            told: true,
+            ..reading.clone()
+        };
+        let mut rules = Rules {
+            tables: live.rules.tables.clone(),
+            ..Rules::default()
+        };
+        rules.file.language = reading.language;
+        for text in crate::input::read_files(self.files)? {
+            rules.add_rules(&text.name, &text.text, &reading);
+        }
+        rules.load();
+        // What they are together with those that are there is told when they are put in force.
+        rules.diagnostics.retain(|found| found.code != "no-head");
+        rules.tell(Severity::Warning);
+        rules.check()?;
+        Ok(rules.file.rules().cloned().collect())
+    }
+
+    fn print_hits<'k>(
+        &self,
+        live: &Live,
+        keys: &'k [String],
+        out: &mut Output,
+    ) -> anyhow::Result<Vec<&'k String>> {
+        if self.inactive {
+            let message = "the inactive lists have no hits: -z is for the active ones";
+            return Err(failure(Exit::Usage, message));
+        }
+        let mut missing = Vec::new();
+        for key in keys {
+            let at = live.rules.set.rules.iter();
+            let Some(number) = at.clone().position(|rule| live.key(rule) == *key) else {
+                missing.push(key);
+                continue;
+            };
+            let hits = live.counters.get(number).copied().unwrap_or_default();
+            out.line(format!("hits {} bytes {} {key}", hits.packets, hits.bytes))?;
+        }
+        Ok(missing)
+    }
+}

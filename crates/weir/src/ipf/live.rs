@@ -1,0 +1,254 @@
+//! The enforced IPFilter rules, for the commands of IPFilter users: read from the kernel's policy,
+//! changed rule by rule, put in force again with the hits that they had.
+//!
+//! In: a namespace. Out: its lists with their hits, or another policy. The kernel takes a policy as
+//! a whole, so a change is a new text, applied like any other: nothing is enforced in between that
+//! is neither the old nor the new rules. The inactive lists are a text that is kept beside it.
+
+use super::files::{Reading, Rules};
+use crate::enforce::{self, How};
+use crate::exit::{Exit, failure};
+use crate::input::{self, ReadingArgs};
+use crate::kernel::Kernel;
+use crate::state::{Saved, SavedSource};
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+use weir_policy::dialect::ipf::ast::Rule;
+use weir_policy::dialect::ipf::{Form, Kind, Language, PrintOptions, detect, print_rule};
+use weir_policy::model::Counters;
+
+/// Where the inactive lists are kept.
+const INACTIVE: &str = "ipf-inactive";
+/// Where the lists are kept that `ipf -D` switched off.
+const DISABLED: &str = "ipf-disabled";
+/// Name of a text that these commands made.
+const NAME: &str = "<ipf>";
+
+/// The rules of a namespace.
+pub struct Live {
+    /// The namespace.
+    pub kernel: Kernel,
+    /// What is enforced.
+    pub rules: Rules,
+    /// Packets and bytes of each rule, as indices of `rules.set.rules`, then of what belongs to
+    /// none of them.
+    pub counters: Vec<Counters>,
+    /// Tables that rules ask about, as they were given.
+    pools: Vec<SavedSource>,
+    language: Language,
+}
+
+fn language_name(language: Language) -> &'static str {
+    match language {
+        Language::Ipf => "ipf",
+        Language::Hpux => "hpux",
+    }
+}
+
+/// The rules of texts that were accepted before.
+fn read_again(texts: &[SavedSource], language: Language) -> Rules {
+    let reading = Reading {
+        language,
+        told: true,
+        ..Reading::default()
+    };
+    Rules::of_texts(texts, &reading)
+}
+
+impl Live {
+    /// The rules that are enforced; nothing enforced is empty lists.
+    pub fn open(netns: Option<&str>) -> anyhow::Result<Self> {
+        let kernel = Kernel::open(netns)?;
+        let saved = kernel.active_texts()?.unwrap_or_default();
+        let language = match saved.dialect.as_deref() {
+            Some("hpux") => Language::Hpux,
+            Some("ipf") => Language::Ipf,
+            _ if saved.sources.is_empty() => Language::Ipf,
+            None if super::are_meant(&saved.sources, None) => {
+                let told = saved.sources.iter().map(|text| detect(&text.text));
+                let hpux = |kind| kind == Some(Kind::Rules(Language::Hpux));
+                match told.into_iter().any(hpux) {
+                    true => Language::Hpux,
+                    false => Language::Ipf,
+                }
+            }
+            _ => {
+                let message = "the enforced policy is not of IPFilter: `weir status` tells it, \
+                    `weir unload` takes it away";
+                return Err(failure(Exit::Unsupported, message));
+            }
+        };
+        let rules = read_again(&saved.sources, language);
+        let mut counters = Vec::new();
+        if !saved.sources.is_empty() {
+            let loaded = input::load_saved(&saved)?;
+            counters = kernel.counters(loaded.policy()?.rule_count)?;
+        }
+        let is_pool = |text: &SavedSource| detect(&text.text) == Some(Kind::Pools);
+        Ok(Live {
+            kernel,
+            rules,
+            counters,
+            pools: saved.sources.into_iter().filter(is_pool).collect(),
+            language,
+        })
+    }
+
+    /// The form in which the rules are printed.
+    pub fn form(&self) -> Form {
+        match self.language {
+            Language::Hpux => Form::V4,
+            Language::Ipf => Form::V5,
+        }
+    }
+
+    /// The language of the rules.
+    pub fn language(&self) -> Language {
+        self.language
+    }
+
+    /// Where nothing is enforced yet, rules to come are of HP-UX.
+    pub fn speak_hpux(&mut self) -> anyhow::Result<()> {
+        match (self.language, self.listed().is_empty()) {
+            (Language::Hpux, _) => {}
+            (Language::Ipf, true) => self.language = Language::Hpux,
+            (Language::Ipf, false) => {
+                let message = "the enforced rules are not of HP-UX: flush them with -Fa first";
+                return Err(failure(Exit::Usage, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// A rule as one line.
+    pub fn line(&self, rule: &Rule) -> String {
+        let options = PrintOptions {
+            form: self.form(),
+            ..PrintOptions::default()
+        };
+        print_rule(rule, &options)
+    }
+
+    /// The same without its position, by which rules are found again.
+    pub fn key(&self, rule: &Rule) -> String {
+        let mut plain = rule.clone();
+        plain.insert = None;
+        self.line(&plain)
+    }
+
+    fn text(&self, rules: &[Rule]) -> String {
+        rules.iter().map(|rule| self.line(rule) + "\n").collect()
+    }
+
+    /// The rules in an order in which they can be read again: each list as packets meet it.
+    pub fn listed(&self) -> Vec<Rule> {
+        listed(&self.rules)
+    }
+
+    /// The inactive lists.
+    pub fn inactive(&self) -> anyhow::Result<Rules> {
+        self.kept(INACTIVE)
+    }
+
+    fn kept(&self, name: &str) -> anyhow::Result<Rules> {
+        let bytes = self.kernel.store.kept(name)?.unwrap_or_default();
+        let mut texts = self.pools.clone();
+        texts.push(SavedSource {
+            name: NAME.to_owned(),
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+        });
+        Ok(read_again(&texts, self.language))
+    }
+
+    /// Keeps other inactive lists.
+    pub fn set_inactive(&self, rules: &[Rule]) -> anyhow::Result<()> {
+        self.keep(INACTIVE, rules)
+    }
+
+    fn keep(&self, name: &str, rules: &[Rule]) -> anyhow::Result<()> {
+        let _lock = self.kernel.store.lock()?;
+        let text = self.text(rules);
+        self.kernel.store.keep(name, text.as_bytes())
+    }
+
+    /// Exchanges the active and the inactive lists.
+    pub fn swap(&mut self) -> anyhow::Result<()> {
+        let (active, inactive) = (self.listed(), listed(&self.inactive()?));
+        self.replace(&inactive, &[])?;
+        self.set_inactive(&active)
+    }
+
+    /// Switches filtering off: everything passes until [`Live::enable`].
+    pub fn disable(&mut self) -> anyhow::Result<()> {
+        let rules = self.listed();
+        if rules.is_empty() {
+            return Ok(());
+        }
+        self.keep(DISABLED, &rules)?;
+        self.replace(&[], &[])
+    }
+
+    /// Switches filtering on again; where it is on, nothing happens.
+    pub fn enable(&mut self) -> anyhow::Result<()> {
+        let rules = listed(&self.kept(DISABLED)?);
+        if rules.is_empty() || !self.listed().is_empty() {
+            return Ok(());
+        }
+        self.replace(&rules, &[])?;
+        self.kernel.store.forget(DISABLED)
+    }
+
+    /// Puts other rules in force. Those that were there before keep their hits, but for `zeroed`.
+    pub fn replace(&mut self, rules: &[Rule], zeroed: &[String]) -> anyhow::Result<()> {
+        let mut sources = self.pools.clone();
+        sources.push(SavedSource {
+            name: NAME.to_owned(),
+            text: self.text(rules),
+        });
+        let reading = ReadingArgs {
+            dialect: Some(language_name(self.language).to_owned()),
+            ..ReadingArgs::default()
+        };
+        let loaded = input::load_texts(&sources, &reading)?;
+        let compiled = loaded.compile()?;
+        let made = read_again(&sources, self.language);
+        let mut known: HashMap<String, Counters> = HashMap::new();
+        for (rule, counters) in self.rules.set.rules.iter().zip(&self.counters) {
+            let key = self.key(rule);
+            if !zeroed.contains(&key) {
+                known.insert(key, *counters);
+            }
+        }
+        let hits = |rule: &Rule| known.get(&self.key(rule)).copied().unwrap_or_default();
+        let hits = made.set.rules.iter().map(hits);
+        let counters: Vec<(u64, u64)> = hits.map(|c| (c.packets, c.bytes)).collect();
+        let saved = Saved {
+            sources,
+            dialect: reading.dialect,
+            applied_at: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |time| time.as_secs()),
+            ..Saved::default()
+        };
+        let how = How {
+            counters,
+            ..How::default()
+        };
+        enforce::apply(&mut self.kernel, &loaded, &compiled, &saved, &how)?;
+        self.rules = made;
+        self.counters = self.kernel.counters(loaded.policy()?.rule_count)?;
+        Ok(())
+    }
+}
+
+/// The rules of all lists, each list in the order in which packets meet it.
+pub fn listed(rules: &Rules) -> Vec<Rule> {
+    let set = &rules.set;
+    let lists = set.filter.iter().chain(&set.account);
+    let numbers = lists.chain(set.groups.values()).flatten();
+    let plain = numbers.map(|&number| Rule {
+        insert: None,
+        ..set.rules[number].clone()
+    });
+    plain.collect()
+}
