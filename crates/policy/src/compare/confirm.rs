@@ -10,9 +10,13 @@ use super::names::Names;
 use super::space::Space;
 use super::walk::nested;
 use crate::eval::{Evaluator, Passage, Path};
-use crate::model::{Cond, CtState, Hook, Policy, RuleId, Table, Test, Verdict, handling};
+use crate::model::{
+    Cond, CtState, Fragment, Hook, Policy, RuleId, Table, Test, Transport, Verdict, handling,
+};
 use std::borrow::Cow;
 use std::collections::HashMap;
+
+const UDP: u8 = 17;
 
 /// What the evaluator says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +50,13 @@ pub fn judge(
         let mut passage = Passage::of(&packet);
         passage.state = Some(state);
         if let Some(mark) = valuation.connmark() {
+            // Any packet that makes a flow will do to have one with this mark.
             let mut sound = packet.clone();
-            sound.fragment = crate::model::Fragment::Whole;
+            (sound.fragment, sound.proto) = (Fragment::Whole, UDP);
+            sound.transport = Transport::Udp {
+                src_port: 1,
+                dst_port: 1,
+            };
             let seen = evaluator.tracker.look(&sound, 0);
             evaluator.tracker.set_connmark(&seen, mark);
             passage.seen = Some(seen);

@@ -281,6 +281,8 @@ impl Space {
                 let loopback = block(self, &[(1, 1)])?;
                 let local = self.diagram.or(own_local, loopback)?;
                 parts.push((AddrType::Local, local));
+                let none = block(self, &[(0, 0), (0xffff << 32, (0x1_0000 << 32) - 1)])?;
+                parts.push((AddrType::Unspecified, none));
             }
         }
         parts.push((AddrType::Unicast, YES));

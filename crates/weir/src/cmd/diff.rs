@@ -10,7 +10,7 @@ use crate::input::{self, Loaded, ReadingArgs};
 use crate::kernel::Kernel;
 use crate::output::{Output, report as framed};
 use crate::rules::Places;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weir_policy::compare::{Compared, Options};
 use weir_policy::model::Family;
 
@@ -108,8 +108,8 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     })
 }
 
-fn load(file: &PathBuf, more: &[PathBuf], dialect: Option<&str>) -> anyhow::Result<Loaded> {
-    let mut files = vec![file.clone()];
+fn load(file: &Path, more: &[PathBuf], dialect: Option<&str>) -> anyhow::Result<Loaded> {
+    let mut files = vec![file.to_path_buf()];
     files.extend(more.iter().cloned());
     let reading = ReadingArgs {
         dialect: dialect.map(str::to_owned),
