@@ -52,6 +52,11 @@ pub struct Options {
     pub compared: Compared,
     /// Families.
     pub families: Vec<Family>,
+    /// Ways through the host.
+    pub paths: Vec<Path>,
+    /// Whether packets whose transport header is cut short are left out: languages differ in what
+    /// a rule that asks for ports does with them.
+    pub whole_headers: bool,
     /// Most nodes of the diagrams of one way.
     pub nodes: usize,
     /// Most differences listed for one way.
@@ -66,6 +71,8 @@ impl Default for Options {
         Options {
             compared: Compared::default(),
             families: vec![Family::V4, Family::V6],
+            paths: PATHS.to_vec(),
+            whole_headers: false,
             nodes: 16_000_000,
             listed: 1000,
             only_changed: true,
@@ -78,7 +85,7 @@ pub fn compare(old: &Policy, new: &Policy, options: &Options) -> Result<Comparis
     let names = [old, new].map(|policy| Names::of(policy, options.compared.logs));
     let mut out = Comparison::default();
     for &family in &options.families {
-        for path in PATHS {
+        for &path in &options.paths {
             let policies = [old, new];
             if policies
                 .iter()

@@ -146,7 +146,11 @@ pub(super) fn journey(
         path,
         options,
     };
-    let domain = pair.space.domain(path)?;
+    let mut domain = pair.space.domain(path)?;
+    if options.whole_headers {
+        let whole = pair.space.diagram.is(Field::Short, 0)?;
+        domain = pair.space.diagram.and(domain, whole)?;
+    }
     // Walked are impossible packets too, so that classes say only what rules say; those that have
     // no other packets are left out.
     let mut found = Found::default();
@@ -191,8 +195,8 @@ struct Pair<'a> {
 const FIRST: u32 = 2;
 
 impl Pair<'_> {
-    /// Packets of `packets` that are treated differently, as pairs of outcomes. The diagram is right
-    /// for packets of `domain` only.
+    /// Packets of `packets` that are treated differently, as pairs of outcomes. The diagram is
+    /// right for packets of `domain` only.
     fn differing(
         &mut self,
         domain: Node,

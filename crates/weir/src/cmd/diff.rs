@@ -10,8 +10,9 @@ use crate::input::{self, Loaded, ReadingArgs};
 use crate::kernel::Kernel;
 use crate::output::{Output, report as framed};
 use crate::rules::Places;
-use std::path::{Path, PathBuf};
-use weir_policy::compare::{Compared, Options};
+use std::path::PathBuf;
+use weir_policy::compare::{Compared, Options, PATHS};
+use weir_policy::eval::Path;
 use weir_policy::model::Family;
 
 /// Options of `weir diff`.
@@ -38,6 +39,12 @@ pub struct Args {
     /// Only verdicts: not how a reject answers, nor marks and the like.
     #[arg(long)]
     verdicts: bool,
+    /// Leave out packets whose transport header is cut short, which languages treat differently.
+    #[arg(long)]
+    whole_headers: bool,
+    /// Leave out forwarded packets: for a host that forwards none.
+    #[arg(long)]
+    no_forwarding: bool,
     /// Logs too.
     #[arg(long, conflicts_with = "verdicts")]
     logs: bool,
@@ -87,6 +94,11 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let options = Options {
         compared,
         families,
+        paths: PATHS
+            .into_iter()
+            .filter(|path| !(args.no_forwarding && *path == Path::Forward))
+            .collect(),
+        whole_headers: args.whole_headers,
         listed: args.classes.max(1000),
         ..Options::default()
     };
@@ -108,7 +120,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     })
 }
 
-fn load(file: &Path, more: &[PathBuf], dialect: Option<&str>) -> anyhow::Result<Loaded> {
+fn load(file: &std::path::Path, more: &[PathBuf], dialect: Option<&str>) -> anyhow::Result<Loaded> {
     let mut files = vec![file.to_path_buf()];
     files.extend(more.iter().cloned());
     let reading = ReadingArgs {
