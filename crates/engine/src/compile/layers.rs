@@ -40,6 +40,8 @@ pub struct Layers<'a> {
     pub services: &'a Services,
     /// Whether hashed tables and splits may be used.
     pub tables: bool,
+    /// Threads that may work; the image is the same.
+    pub threads: usize,
     /// Bytes that the image may have.
     pub limit: usize,
 }
