@@ -190,12 +190,17 @@ fn compare(shape: &Shape, seed: u64) -> [usize; 3] {
     let boxes: Vec<Box4> = (0..shape.rules)
         .map(|_| Box4::random(shape, &ports, &mut rng))
         .collect();
+    compare_boxes(&boxes, &mut rng)
+}
+
+/// The same, on these boxes.
+fn compare_boxes(boxes: &[Box4], rng: &mut Rng) -> [usize; 3] {
     let by = |threads| {
         let options = Options {
             threads,
             ..Options::default()
         };
-        compile(&policy(&boxes), &options).expect("compiles")
+        compile(&policy(boxes), &options).expect("compiles")
     };
     let (compiled, again) = (by(1), by(3));
     assert_eq!(
@@ -206,7 +211,7 @@ fn compare(shape: &Shape, seed: u64) -> [usize; 3] {
     let number = root_number(Family::V4, Hook::Input, Table::Filter).expect("a root");
     let root_at = image.header().roots[number];
     let searcher = image.searcher(root_at);
-    let keys: Vec<Key> = (0..1500).map(|_| key(&boxes, &mut rng)).collect();
+    let keys: Vec<Key> = (0..1500).map(|_| key(boxes, rng)).collect();
     let mut many = vec![0; keys.len()];
     for (keys, out) in keys.chunks(37).zip(many.chunks_mut(37)) {
         searcher.first_of_each(keys, out);
@@ -218,10 +223,20 @@ fn compare(shape: &Shape, seed: u64) -> [usize; 3] {
             .unwrap_or(boxes.len());
         let first = searcher.first(key);
         let entry: Entry = image.read(searcher.root().entries_at + first * 32);
-        assert_eq!(entry.rule as usize, expected, "{shape:?} {key:?}");
-        assert_eq!(searcher.first_scalar(key), first, "{shape:?} {key:?}");
+        assert_eq!(
+            entry.rule as usize,
+            expected,
+            "{} boxes: {key:?}",
+            boxes.len()
+        );
+        assert_eq!(
+            searcher.first_scalar(key),
+            first,
+            "{} boxes: {key:?}",
+            boxes.len()
+        );
         assert_eq!(Lookup::new(&image, root_at, *key).next(0), first);
-        assert_eq!(*batched, first, "{shape:?} {key:?}");
+        assert_eq!(*batched, first, "{} boxes: {key:?}", boxes.len());
     }
     let report = &compiled.report.roots[0];
     let root = searcher.root();
@@ -253,9 +268,28 @@ fn every_way_gives_the_first_rule_that_holds() {
             most = std::array::from_fn(|at| made[at].max(most[at]));
         }
     }
-    let [tables, chunks, cuts] = most;
+    let [tables, chunks, _] = most;
+    assert!(tables > 0 && chunks > 0, "{tables} tables, {chunks} chunks");
+}
+
+#[test]
+fn wide_boxes_in_two_halves_are_cut_by_address() {
+    let mut rng = Rng::with_seed(77);
+    let mut range = || {
+        let first = (rng.u32(..2) << 31) + rng.u32(..1 << 29);
+        (first, first + (1 << 30) + rng.u32(..1 << 29))
+    };
+    let boxes: Vec<Box4> = (0..2500)
+        .map(|at| Box4 {
+            address: [range(), range()],
+            // Half of all ports, so that no table has room.
+            port: [(0, u16::MAX), (at, at + 32_000)],
+            proto: Some(6),
+        })
+        .collect();
+    let [_, chunks, cuts] = compare_boxes(&boxes, &mut rng);
     assert!(
-        tables > 0 && chunks > 0 && cuts > 0,
-        "{tables} tables, {chunks} chunks, {cuts} cuts of addresses"
+        chunks > 0 && cuts > 0,
+        "{chunks} chunks, {cuts} cuts of addresses"
     );
 }
