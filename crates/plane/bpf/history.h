@@ -128,12 +128,15 @@ __noinline int history_hash_limit(__u32 slot, __u32 offset, const struct weir_pa
 	if (r->flags & HISTORY_DST)
 		history_masked(p->dst, p->family == 6, r->prefixes[1], key + 2);
 	key[4] = HISTORY_USED;
-	if (p->transport >= WEIR_TRANSPORT_TCP && p->transport <= WEIR_TRANSPORT_SCTP) {
-		if (r->flags & HISTORY_SRC_PORT)
-			key[4] |= p->src_port;
-		if (r->flags & HISTORY_DST_PORT)
-			key[4] |= (__u64)p->dst_port << 16;
-	}
+	if (p->transport >= WEIR_TRANSPORT_TCP && p->transport <= WEIR_TRANSPORT_SCTP)
+		key[4] |= p->src_port | (__u64)p->dst_port << 16;
+	/* Where ports would be, these have the halves of the SPI. */
+	if (p->transport == WEIR_TRANSPORT_SPI)
+		key[4] |= p->sequence >> 16 | (__u64)(p->sequence & 0xffff) << 16;
+	if (!(r->flags & HISTORY_SRC_PORT))
+		key[4] &= ~0xffffULL;
+	if (!(r->flags & HISTORY_DST_PORT))
+		key[4] &= ~0xffff0000ULL;
 	if (p->family == 6)
 		key[4] |= HISTORY_V6;
 	bucket = history_bucket(r, key, HISTORY_HASH_BUCKET, c->zero);
@@ -395,10 +398,9 @@ __noinline int history_connections(__u32 slot, __u32 offset, const struct weir_p
 			member[1] = own_rest;
 			place[5] = live + 1;
 		}
-		live++;
 	}
 	history_unlock(memory, bucket);
-	return (live > r->a) == above;
+	return (live + 1 > r->a) == above;
 }
 
 /* Samples and quotas. */

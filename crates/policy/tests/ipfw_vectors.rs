@@ -3,106 +3,17 @@
 //! In: `testdata/vectors/ipfw/*.txt`, in the format that its README tells. Out: one failure that
 //! lists every difference. Packets cut short and IPv6 headers are the packet reader's tests.
 
+#[path = "ipfw/case.rs"]
+mod case;
 #[path = "ipfw/packet.rs"]
 mod packet;
 
+use case::{Case, Known, all_cases};
 use std::fmt::Write as _;
-use std::net::IpAddr;
-use std::path::Path;
 use weir_policy::dialect::ipfw::print::listing;
-use weir_policy::dialect::ipfw::{Names, Notes, Ruleset, Settings, read, read_line};
-use weir_policy::eval::ipfw::{
-    Carried, Evaluator, Host, HostAddress, Judgement, Outcome, Packet, Route,
-};
-use weir_policy::model::{Family, SourceId};
-
-/// Names of the vectors' host.
-struct Known;
-
-impl Names for Known {
-    fn user(&self, name: &str) -> Option<u32> {
-        (name == "www").then_some(80)
-    }
-    fn group(&self, name: &str) -> Option<u32> {
-        (name == "wheel").then_some(0)
-    }
-}
-
-/// One case: what leads to the first packet, then the lines to check.
-#[derive(Clone, Default)]
-struct Case {
-    name: String,
-    place: String,
-    settings: Settings,
-    host: Host,
-    commands: String,
-    checks: Vec<(String, String)>,
-}
-
-fn prefix(text: &str) -> (Family, u128, u8) {
-    let (address, length) = text.split_once('/').unwrap();
-    let length = length.parse().unwrap();
-    match address.parse().unwrap() {
-        IpAddr::V4(four) => (Family::V4, u128::from(u32::from(four)), length),
-        IpAddr::V6(six) => (Family::V6, u128::from(six), length),
-    }
-}
-
-fn cases(name: &str, text: &str) -> Vec<Case> {
-    let mut all: Vec<Case> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let place = format!("{name}:{}", index + 1);
-        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        if word.is_empty() || word.starts_with('#') {
-            continue;
-        }
-        if word == "case" {
-            all.push(Case {
-                name: rest.to_owned(),
-                place,
-                ..Case::default()
-            });
-            continue;
-        }
-        let case = all.last_mut().unwrap_or_else(|| panic!("{place}: no case"));
-        match word {
-            "ipfw" => {
-                case.commands.push_str(rest);
-                case.commands.push('\n');
-            }
-            "sysctl" => {
-                let (setting, value) = rest.split_once(' ').unwrap();
-                assert!(
-                    case.settings.set(setting, value.parse().unwrap()),
-                    "{place}"
-                );
-            }
-            "host" => {
-                let (interface, network) = rest.split_once(' ').unwrap();
-                let (family, address, length) = prefix(network);
-                case.host.addresses.push(HostAddress {
-                    interface: interface.to_owned(),
-                    family,
-                    address,
-                    length,
-                });
-            }
-            "route" => {
-                let (network, interface) = rest.split_once(' ').unwrap();
-                let (family, prefix, length) = prefix(network);
-                case.host.routes.push(Route {
-                    family,
-                    prefix,
-                    length,
-                    interface: interface.to_owned(),
-                    refused: interface == "reject",
-                });
-            }
-            _ => case.checks.push((place, line.to_owned())),
-        }
-    }
-    all
-}
+use weir_policy::dialect::ipfw::{Notes, Ruleset, read, read_line};
+use weir_policy::eval::ipfw::{Carried, Evaluator, Judgement, Outcome, Packet};
+use weir_policy::model::SourceId;
 
 /// `accept 100 trail 50,100 log ... tos N tags N,N fib N mss N pipe N`, as far as it is asked.
 fn seen(judgement: &Judgement, carried: &Carried, asked: &str) -> String {
@@ -305,21 +216,4 @@ fn packets_meet_the_rules_that_they_should() {
     }
     assert!(wrong.is_empty(), "{wrong}");
     assert!(count >= 500, "only {count} expectations were found");
-}
-
-fn all_cases() -> Vec<Case> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/vectors/ipfw");
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| !path.ends_with("README.txt") && !path.ends_with("refused.txt"))
-        .collect();
-    files.sort();
-    let mut all = Vec::new();
-    for file in files {
-        let text = std::fs::read_to_string(&file).unwrap();
-        let name = file.file_name().unwrap().to_string_lossy().into_owned();
-        all.extend(cases(&name, &text));
-    }
-    all
 }

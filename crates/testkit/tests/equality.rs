@@ -9,7 +9,7 @@ use weir_engine::compile::Options;
 use weir_policy::model::Hook;
 use weir_testkit::compare::{case, model};
 use weir_testkit::equality::{Comparison, Tally};
-use weir_testkit::random::{Shape, policy};
+use weir_testkit::random::{Shape, ipfw, policy};
 
 const ALL_HOOKS: [Hook; 5] = [
     Hook::Prerouting,
@@ -70,6 +70,29 @@ fn lists_with_proposals_and_skips_equal_the_evaluator() {
     };
     let tally = compare(20_000, shape, &ALL_HOOKS, Options::default());
     assert!(tally.verdicts.iter().all(|n| *n > 1000), "{tally:?}");
+}
+
+#[test]
+fn numbered_lists_of_ipfw_equal_the_evaluator() {
+    let policies = setting("WEIR_EQUALITY_POLICIES", 300) as u64;
+    let mut all = Tally::default();
+    for seed in 0..policies {
+        let policy = ipfw::policy(seed);
+        let comparison = Comparison {
+            policy: &policy,
+            packets: setting("WEIR_EQUALITY_PACKETS", 3_400),
+            seed,
+            hooks: &[Hook::Prerouting, Hook::Forward, Hook::Output],
+            options: Options::default(),
+            kernel: None,
+        };
+        match comparison.run() {
+            Ok(tally) => all.add(&tally),
+            Err(mismatch) => panic!("policy seed {seed}: {}", mismatch.0),
+        }
+    }
+    println!("{policies} policies: {all:?}");
+    assert!(all.verdicts.iter().all(|n| *n > 1000), "{all:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use weir_plane::load::Capacity;
 use weir_plane::testrun::TestRun;
 use weir_policy::model::Hook;
 use weir_testkit::equality::{Comparison, Tally};
-use weir_testkit::random::{Shape, policy};
+use weir_testkit::random::{Shape, ipfw, policy};
 
 const ALL_HOOKS: [Hook; 5] = [
     Hook::Prerouting,
@@ -77,4 +77,33 @@ fn the_kernel_equals_the_evaluator() {
     println!("{policies} policies, {refused} of them need what the programs lack: {all:?}");
     assert!(all.verdicts.iter().all(|n| *n > 100), "{all:?}");
     assert!(all.short_ways > packets as u64 * policies / 100, "{all:?}");
+}
+
+#[test]
+fn the_kernel_equals_the_evaluator_for_rules_of_ipfw() {
+    let name = "the_kernel_equals_the_evaluator_for_rules_of_ipfw";
+    let Some(()) = weir_plane::kernel_or_skip(name) else {
+        return;
+    };
+    let policies = setting("WEIR_KERNEL_POLICIES", 300) as u64;
+    let capacity = Capacity::for_policy(4 << 20, 4096, 1 << 20, 4096).expect("it fits");
+    let kernel = TestRun::new(capacity).unwrap_or_else(|e| panic!("{e}"));
+    kernel.set_locals(&weir_policy::eval::Locals::default());
+    let mut all = Tally::default();
+    for seed in 0..policies {
+        let comparison = Comparison {
+            policy: &ipfw::policy(seed),
+            packets: setting("WEIR_KERNEL_PACKETS", 3_400),
+            seed,
+            hooks: &[Hook::Prerouting, Hook::Forward, Hook::Output],
+            options: Options::default(),
+            kernel: Some(&kernel),
+        };
+        match comparison.run() {
+            Ok(tally) => all.add(&tally),
+            Err(mismatch) => panic!("policy seed {seed}: {}", mismatch.0),
+        }
+    }
+    println!("{policies} policies: {all:?}");
+    assert!(all.verdicts.iter().all(|n| *n > 100), "{all:?}");
 }

@@ -66,6 +66,17 @@ pub fn apply(
 ) -> anyhow::Result<Done> {
     let _lock = kernel.store.lock()?;
     kernel.refresh()?;
+    apply_locked(kernel, loaded, compiled, saved, how)
+}
+
+/// The same by somebody who holds the lock of the store and has looked what is in force.
+pub fn apply_locked(
+    kernel: &mut Kernel,
+    loaded: &Loaded,
+    compiled: &Compiled,
+    saved: &Saved,
+    how: &How,
+) -> anyhow::Result<Done> {
     let previous = kernel.generation();
     if previous.is_none() {
         // What is there belongs to a namespace that is gone and had the same number.

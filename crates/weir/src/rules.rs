@@ -5,6 +5,7 @@
 
 use crate::describe::{family_name, table_name};
 use serde::Serialize;
+use weir_policy::dialect::ipfw::DEFAULT_RULE;
 use weir_policy::model::{ChainId, Counters, Family, Origin, Policy, Rule, RuleId, Table};
 
 /// Where a rule is.
@@ -162,6 +163,11 @@ impl<'p> Places<'p> {
 }
 
 impl CounterLine {
+    /// Whether it is what a chain does with the rest: its policy, or ipfw's last rule.
+    pub fn is_policy(&self) -> bool {
+        self.index == 0 || self.chain == crate::ipfw::counters::CHAIN && self.index == DEFAULT_RULE
+    }
+
     /// Family, table, chain and number in words.
     pub fn place(&self) -> String {
         let index = match self.index {

@@ -262,7 +262,7 @@ fn the_tool_works_on_a_saved_rule_set() {
 }
 
 #[test]
-fn a_command_can_stand_for_a_file_and_nothing_is_enforced() {
+fn a_command_can_stand_for_a_file_and_states_are_refused() {
     let folder = Folder::new();
     let command = "add 10 pass tcp from any to me 22,80 setup";
     let run = folder
@@ -279,5 +279,5 @@ fn a_command_can_stand_for_a_file_and_nothing_is_enforced() {
         .expect(1);
     folder.file("rules", RULES);
     let run = folder.weir(&["apply", "rules"]).expect(3);
-    assert!(run.err.contains("not enforced yet"), "{run:?}");
+    assert!(run.err.contains("is not enforced"), "{run:?}");
 }

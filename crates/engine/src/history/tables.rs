@@ -50,7 +50,12 @@ fn bucket(seed: &Seed, record: &Record, key: [u64; 5], places: u32) -> usize {
 pub fn hash_limit(words: &mut [u64], seed: &Seed, record: &Record, p: &Key, now_ms: u64) -> bool {
     let has = |bit| record.flags & bit != 0;
     let v6 = p.family == 6;
-    let ports = (transport::TCP..=transport::SCTP).contains(&p.transport);
+    let ports = match p.transport {
+        transport::TCP..=transport::SCTP => (p.src_port, p.dst_port),
+        // Where ports would be, AH and ESP have the halves of the SPI.
+        transport::SPI => ((p.sequence >> 16) as u16, p.sequence as u16),
+        _ => (0, 0),
+    };
     let src = if has(flag::SRC) {
         masked(p.src, v6, record.prefixes[0])
     } else {
@@ -61,13 +66,13 @@ pub fn hash_limit(words: &mut [u64], seed: &Seed, record: &Record, p: &Key, now_
     } else {
         [0; 2]
     };
-    let src_port = if ports && has(flag::SRC_PORT) {
-        u64::from(p.src_port)
+    let src_port = if has(flag::SRC_PORT) {
+        u64::from(ports.0)
     } else {
         0
     };
-    let dst_port = if ports && has(flag::DST_PORT) {
-        u64::from(p.dst_port)
+    let dst_port = if has(flag::DST_PORT) {
+        u64::from(ports.1)
     } else {
         0
     };
@@ -271,10 +276,7 @@ pub fn connections(
         place[4] = USED | family;
     }
     place[7] = now_ms + 1;
-    if found.found == Found::None {
-        return (live as u64 > record.a) == above;
-    }
-    if live < record.room as usize {
+    if found.found != Found::None && live < record.room as usize {
         (place[8 + 2 * live], place[9 + 2 * live]) = own;
         place[5] += 1;
     }

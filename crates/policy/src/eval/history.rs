@@ -17,7 +17,7 @@ pub use time::in_window;
 use std::collections::HashMap;
 
 use super::track::{Seen, Tracker};
-use crate::model::{Cond, HashKey, HistoryId, HistoryKind, Packet, Policy, Statistic};
+use crate::model::{Cond, HashKey, HistoryId, HistoryKind, Packet, Policy, Statistic, Transport};
 
 /// The state of all histories of a policy.
 #[derive(Clone, Debug, Default)]
@@ -65,8 +65,17 @@ pub fn masked(packet: &Packet, address: u128, prefix: u8) -> u128 {
         .unwrap_or(0)
 }
 
+/// The ports of a key. The kernel takes what stands where ports would: the halves of an ESP or AH
+/// packet's SPI.
+fn keyed_ports(packet: &Packet) -> (u16, u16) {
+    match packet.transport {
+        Transport::Spi(spi) => ((spi >> 16) as u16, spi as u16),
+        _ => packet.ports().unwrap_or((0, 0)),
+    }
+}
+
 fn key_of(packet: &Packet, key: &HashKey) -> Key {
-    let (src_port, dst_port) = packet.ports().unwrap_or((0, 0));
+    let (src_port, dst_port) = keyed_ports(packet);
     let address = |used, address, prefix| {
         if used {
             masked(packet, address, prefix)

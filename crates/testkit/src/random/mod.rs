@@ -4,9 +4,11 @@
 //! rules overlap, nest and nearly miss. Packets are made from the policy they will meet: fields sit
 //! on the ends of its ranges, one beside them, or anywhere.
 
+pub mod ipfw;
 mod lists;
 mod packets;
 mod policies;
+pub mod saved;
 mod shape;
 
 pub use packets::PacketSource;

@@ -39,6 +39,9 @@ pub struct Args {
     /// Start counters from those in the files.
     #[arg(long)]
     counters: bool,
+    /// For ipfw: a setting such as net.inet.ip.fw.default_to_accept=1.
+    #[arg(long, value_name = "NAME=VALUE")]
+    sysctl: Vec<String>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -73,12 +76,18 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let mut progress = Progress::new();
     progress.stage("reading rules");
     let texts = input::read_files(&args.files.files)?;
-    if crate::ipfw::are_meant(&texts, args.files.reading.dialect.as_deref()) {
-        let message = "ipfw rules are not enforced yet: `weir check`, `explain` and `replay` judge \
-            by them; nothing is loaded";
-        return Err(failure(Exit::Unsupported, message));
-    }
-    let loaded = input::load_texts(&texts, &args.files.reading)?;
+    crate::ipfw::live::refuse_scripts(&texts)?;
+    let mut reading = args.files.reading.clone();
+    let texts = match crate::ipfw::are_meant(&texts, reading.dialect.as_deref()) {
+        true => {
+            // Settings alone don't look like rules.
+            reading.dialect = Some("ipfw".to_owned());
+            crate::ipfw::live::with_settings(texts, &args.sysctl)
+        }
+        false if args.sysctl.is_empty() => texts,
+        false => return Err(failure(Exit::Usage, "--sysctl is for rules of ipfw")),
+    };
+    let loaded = input::load_texts(&texts, &reading)?;
     let policy = loaded.policy()?;
     progress.stage("compiling");
     let compiled = loaded.compile()?;
@@ -97,7 +106,11 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         applied: false,
         generation: None,
         previous: None,
-        rules: policy.chains.iter().map(|chain| chain.rules.len()).sum(),
+        rules: match &loaded.ruleset {
+            // As they are numbered, with the last one.
+            Some(ruleset) => ruleset.rules.len(),
+            None => policy.chains.iter().map(|chain| chain.rules.len()).sum(),
+        },
         image_bytes: compiled.image.len(),
         milliseconds: 0,
         confirm_seconds: args.confirm,
@@ -107,7 +120,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     };
     if !args.dry_run {
         progress.stage("loading into the kernel");
-        let done = enforce(args, &loaded, &compiled, texts)?;
+        let done = enforce(args, &loaded, &compiled, (texts, reading.dialect))?;
         answer.applied = true;
         answer.generation = Some(done.generation);
         answer.previous = done.previous;
@@ -128,7 +141,7 @@ fn enforce(
     args: &Args,
     loaded: &Loaded,
     compiled: &Compiled,
-    texts: Vec<SavedSource>,
+    (texts, dialect): (Vec<SavedSource>, Option<String>),
 ) -> anyhow::Result<Done> {
     let mut kernel = Kernel::open(args.netns.as_deref())?;
     let nat = match args.nat {
@@ -141,7 +154,7 @@ fn enforce(
     };
     let saved = Saved {
         sources: texts,
-        dialect: args.files.reading.dialect.clone(),
+        dialect,
         allow_unsupported: args.files.reading.allow_unsupported,
         names: loaded.answers.clone(),
         kernel_nat: args.nat == Nat::Kernel,

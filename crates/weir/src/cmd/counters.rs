@@ -54,7 +54,10 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let loaded = input::load_saved(&saved)?;
     let policy = loaded.policy()?;
     let counters = kernel.counters(policy.rule_count)?;
-    let mut lines = Places::of(policy).counters(&counters);
+    let mut lines = match &loaded.ruleset {
+        Some(ruleset) => crate::ipfw::counters::lines(ruleset, &loaded.sources, policy, &counters),
+        None => Places::of(policy).counters(&counters),
+    };
     if args.nonzero {
         lines.retain(|line| line.packets > 0);
     }
@@ -75,23 +78,27 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
 fn totals(lines: &[CounterLine]) -> Vec<ChainTotal> {
     let mut out: Vec<ChainTotal> = Vec::new();
     for line in lines {
+        let policy = line.is_policy();
         let same = |total: &&mut ChainTotal| {
             (total.family, total.table, &total.chain) == (line.family, line.table, &line.chain)
         };
         if let Some(total) = out.last_mut().filter(same) {
-            total.rules += 1;
-            total.rules_matched += usize::from(line.packets > 0);
+            if policy {
+                (total.policy_packets, total.policy_bytes) = (line.packets, line.bytes);
+            } else {
+                total.rules += 1;
+                total.rules_matched += usize::from(line.packets > 0);
+            }
             continue;
         }
-        let is_policy = line.index == 0;
         out.push(ChainTotal {
             family: line.family,
             table: line.table,
             chain: line.chain.clone(),
-            policy_packets: if is_policy { line.packets } else { 0 },
-            policy_bytes: if is_policy { line.bytes } else { 0 },
-            rules: usize::from(!is_policy),
-            rules_matched: usize::from(!is_policy && line.packets > 0),
+            policy_packets: if policy { line.packets } else { 0 },
+            policy_bytes: if policy { line.bytes } else { 0 },
+            rules: usize::from(!policy),
+            rules_matched: usize::from(!policy && line.packets > 0),
         });
     }
     out

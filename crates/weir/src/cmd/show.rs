@@ -72,6 +72,9 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
                 };
                 return crate::ipf::check::show_texts(&saved.sources, &reading, out);
             }
+            if crate::ipfw::are_meant(&saved.sources, saved.dialect.as_deref()) {
+                return crate::ipfw::show::enforced(&kernel, args.counters, out);
+            }
             match args.counters {
                 false => input::parse_saved(&saved)?,
                 true => with_counters(&kernel, input::load_saved(&saved)?)?,

@@ -40,6 +40,8 @@ pub struct Loaded {
     pub diagnostics: Vec<Diagnostic>,
     /// What names in the rules meant.
     pub answers: Answers,
+    /// Rules of ipfw: what their numbers, sets and tables are.
+    pub ruleset: Option<weir_policy::dialect::ipfw::Ruleset>,
     policy: Option<Policy>,
     /// Where each rule was written, by its id.
     origins: Vec<Option<Origin>>,
@@ -59,6 +61,7 @@ fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> 
         parsed: Vec::with_capacity(texts.len()),
         diagnostics: Vec::new(),
         answers: Answers::default(),
+        ruleset: None,
         policy: None,
         origins: Vec::new(),
     };
@@ -165,29 +168,47 @@ pub fn load_texts(texts: &[SavedSource], reading: &ReadingArgs) -> anyhow::Resul
     Ok(loaded)
 }
 
-/// IPFilter's languages, whose files say nothing that the others do.
-fn lists(texts: &[SavedSource], reading: &ReadingArgs) -> Option<Loaded> {
-    if !crate::ipf::are_meant(texts, reading.dialect.as_deref()) {
-        return None;
+/// The languages whose files say nothing that the others do: IPFilter's and ipfw.
+fn lists(texts: &[SavedSource], reading: &ReadingArgs, hosts: Hosts) -> Result<Loaded, Hosts> {
+    let dialect = reading.dialect.as_deref();
+    if crate::ipfw::are_meant(texts, dialect) {
+        let allowed = reading.allow_unsupported;
+        let lowered = crate::ipfw::enforce::lower_texts(texts, allowed, hosts);
+        return Ok(Loaded {
+            sources: lowered.sources,
+            parsed: Vec::new(),
+            diagnostics: lowered.diagnostics,
+            answers: lowered.answers,
+            ruleset: Some(lowered.ruleset),
+            origins: lowered.policy.as_ref().map_or_else(Vec::new, origins),
+            policy: lowered.policy,
+        });
+    }
+    if !crate::ipf::are_meant(texts, dialect) {
+        return Err(hosts);
     }
     let lowered = crate::ipf::enforce::lower_texts(texts, reading);
-    Some(Loaded {
+    Ok(Loaded {
         sources: lowered.sources,
         parsed: Vec::new(),
         diagnostics: lowered.diagnostics,
         answers: Answers::default(),
+        ruleset: None,
         origins: lowered.policy.as_ref().map_or_else(Vec::new, origins),
         policy: lowered.policy,
     })
 }
 
 fn lower_texts(texts: &[SavedSource], reading: &ReadingArgs) -> anyhow::Result<Loaded> {
-    if let Some(loaded) = lists(texts, reading) {
-        loaded.tell(Severity::Note);
-        return Ok(loaded);
-    }
+    let hosts = match lists(texts, reading, Hosts::asking()) {
+        Ok(loaded) => {
+            loaded.tell(Severity::Note);
+            return Ok(loaded);
+        }
+        Err(hosts) => hosts,
+    };
     let mut loaded = parse(texts, reading.dialect.as_deref())?;
-    loaded.lower(Hosts::asking(), reading.allow_unsupported);
+    loaded.lower(hosts, reading.allow_unsupported);
     loaded.tell(Severity::Note);
     Ok(loaded)
 }
@@ -214,12 +235,15 @@ pub fn load_saved(saved: &Saved) -> anyhow::Result<Loaded> {
         allow_unsupported: saved.allow_unsupported,
         ..ReadingArgs::default()
     };
-    if let Some(loaded) = lists(&saved.sources, &reading) {
-        loaded.check_errors()?;
-        return Ok(loaded);
-    }
+    let hosts = match lists(&saved.sources, &reading, Hosts::known(&saved.names)) {
+        Ok(loaded) => {
+            loaded.check_errors()?;
+            return Ok(loaded);
+        }
+        Err(hosts) => hosts,
+    };
     let mut loaded = parse(&saved.sources, saved.dialect.as_deref())?;
-    loaded.lower(Hosts::known(&saved.names), saved.allow_unsupported);
+    loaded.lower(hosts, saved.allow_unsupported);
     loaded.check_errors()?;
     Ok(loaded)
 }

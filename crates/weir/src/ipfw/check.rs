@@ -10,12 +10,15 @@ use crate::input::told::summary_in_words;
 use crate::input::{FileArgs, Message, messages};
 use crate::output::{Output, count, report};
 use serde::Serialize;
+use weir_policy::dialect::ipfw::lower::{Options, lower};
 use weir_policy::syntax::Severity;
 
 /// The answer.
 #[derive(Debug, Serialize)]
 struct Summary {
     ok: bool,
+    /// `weir apply` would take them.
+    enforceable: bool,
     dialect: &'static str,
     errors: usize,
     unsupported: usize,
@@ -30,9 +33,10 @@ struct Summary {
 
 /// Checks.
 pub fn run(files: &FileArgs, facts: &FactArgs, out: &mut Output) -> anyhow::Result<Exit> {
-    let loaded = load(&files.files, facts.settings()?)?;
+    let mut loaded = load(&files.files, facts.settings()?)?;
+    let enforceable = what_is_not_enforced(&mut loaded, files.reading.allow_unsupported);
     loaded.tell(Severity::Note);
-    let summary = summary(&loaded, files.reading.allow_unsupported);
+    let summary = summary(&loaded, files.reading.allow_unsupported, enforceable);
     if out.is_json() {
         out.object(&report(&summary))?;
     } else {
@@ -45,12 +49,28 @@ pub fn run(files: &FileArgs, facts: &FactArgs, out: &mut Output) -> anyhow::Resu
     })
 }
 
-fn summary(loaded: &Loaded, allow_unsupported: bool) -> Summary {
+/// Notes what of sound rules `weir apply` would refuse; tells whether it would take them.
+fn what_is_not_enforced(loaded: &mut Loaded, allow_unsupported: bool) -> bool {
+    if loaded.errors(allow_unsupported) > 0 {
+        return false;
+    }
+    let options = Options { allow_unsupported };
+    let (policy, found) = lower(&loaded.program.ruleset, &loaded.sources, options);
+    let notes = found.into_iter().map(|mut one| {
+        one.severity = one.severity.min(Severity::Note);
+        one
+    });
+    loaded.program.diagnostics.extend(notes);
+    policy.is_some()
+}
+
+fn summary(loaded: &Loaded, allow_unsupported: bool, enforceable: bool) -> Summary {
     let found = &loaded.program.diagnostics;
     let ruleset = &loaded.program.ruleset;
     let errors = loaded.errors(allow_unsupported);
     Summary {
         ok: errors == 0,
+        enforceable,
         dialect: super::load::DIALECT,
         errors,
         unsupported: found.iter().filter(|d| d.is_unsupported()).count(),
@@ -83,6 +103,9 @@ fn text(out: &mut Output, summary: &Summary) -> anyhow::Result<()> {
             "pipe, queue or scheduler",
             "pipes, queues and schedulers",
         ))?;
+    }
+    if summary.ok && !summary.enforceable {
+        out.line("apply would refuse them; the notes say why")?;
     }
     out.line(summary_in_words(summary.errors, summary.warnings))
 }

@@ -4,7 +4,7 @@
 //! lines are an error, as nothing may be judged by half a rule set.
 
 use crate::exit::{Exit, failure};
-use crate::input::{Hosts, ReadingArgs, read_files, told};
+use crate::input::{Answers, Hosts, ReadingArgs, read_files, told};
 use crate::state::SavedSource;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
@@ -65,6 +65,18 @@ fn read_files_or_commands(paths: &[PathBuf]) -> anyhow::Result<Vec<SavedSource>>
 /// Names of hosts, users and groups, asked of this host.
 #[derive(Default)]
 pub struct System(Hosts);
+
+impl System {
+    /// Names as somebody knows them.
+    pub fn with(hosts: Hosts) -> Self {
+        System(hosts)
+    }
+
+    /// All answers so far.
+    pub fn into_answers(self) -> Answers {
+        self.0.into_answers()
+    }
+}
 
 impl ipfw::Names for System {
     fn ipv4(&self, host: &str) -> Option<Ipv4Addr> {

@@ -5,9 +5,12 @@
 //! `file:line`. What rules mean is decided in `weir_policy::eval::ipfw`.
 
 pub mod check;
+pub mod counters;
+pub mod enforce;
 pub mod explain;
 mod facts;
 mod judge;
+pub mod live;
 mod load;
 pub mod record;
 pub mod replay;

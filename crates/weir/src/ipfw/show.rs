@@ -7,6 +7,7 @@ use super::facts::FactArgs;
 use super::load::load_sound;
 use crate::exit::Exit;
 use crate::input::ReadingArgs;
+use crate::kernel::Kernel;
 use crate::output::{Output, report};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -37,13 +38,33 @@ pub fn run(
 ) -> anyhow::Result<Exit> {
     let loaded = load_sound(files, facts.settings()?, true)?;
     let text = canonical(&loaded.program.ruleset);
+    print(loaded.names.join(" "), text, out)
+}
+
+/// Shows the rules that are enforced.
+pub fn enforced(kernel: &Kernel, counters: bool, out: &mut Output) -> anyhow::Result<Exit> {
+    let (saved, ruleset) = super::live::enforced(kernel)?;
+    let text = super::enforce::settings_text(&ruleset.settings)
+        + &match counters {
+            true => super::tool::with_counters(&ruleset),
+            false => canonical(&ruleset),
+        };
+    let names: Vec<String> = saved
+        .sources
+        .into_iter()
+        .map(|source| source.name)
+        .collect();
+    print(names.join(" "), text, out)
+}
+
+fn print(name: String, text: String, out: &mut Output) -> anyhow::Result<Exit> {
     if !out.is_json() {
         out.raw(text.as_bytes())?;
         return Ok(Exit::Done);
     }
     out.object(&report(Shown {
         files: vec![File {
-            name: loaded.names.join(" "),
+            name,
             dialect: super::load::DIALECT,
             family: None,
             lines: text.lines().map(str::to_owned).collect(),

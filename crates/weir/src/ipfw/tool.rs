@@ -1,33 +1,39 @@
-//! `weir ipfw`: a command of ipfw on a saved rule set.
+//! `weir ipfw`: a command of ipfw on the enforced rules, or on a saved rule set.
 //!
-//! In: a rule file, which may hold counters as `ipfw show` prints them, and one command in ipfw's
-//! own words. Out: what ipfw would print, and its exit status. The kernel is not asked; what the
-//! command changes is kept only when the file is to be written.
+//! In: one command in ipfw's own words; with `--rules` a rule file, which may hold counters as
+//! `ipfw show` prints them. Out: what ipfw would print, and its exit status. With a file the kernel
+//! is not asked, and what the command changes is kept only when the file is to be written; without
+//! one see [`live`].
 
 use super::facts::FactArgs;
-use super::load::{Loaded, System, load_sound};
+use super::live;
+use super::load::{Loaded, load_sound};
 use super::show::canonical;
 use crate::exit::{Exit, OrExit};
 use crate::output::Output;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_policy::dialect::ipfw::command::Switches;
 use weir_policy::dialect::ipfw::print::listing;
-use weir_policy::dialect::ipfw::{DEFAULT_RULE, Notes, Ruleset, Step, read_line, words};
+use weir_policy::dialect::ipfw::{DEFAULT_RULE, Ruleset};
 use weir_policy::model::Counters;
-use weir_policy::syntax::diag::{Colour, render};
-use weir_policy::syntax::{Severity, Sources};
 
 /// Options of `weir ipfw`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: weir ipfw --rules /etc/ipfw.rules -a list 100-200")]
+#[command(
+    after_help = "Examples:\n  weir ipfw -a list\n  weir ipfw add 150 deny ip from 192.0.2.0/24 \
+                        to any\n  weir ipfw --rules /etc/ipfw.rules -a list 100-200"
+)]
 pub struct Args {
-    /// The saved rule set.
-    #[arg(long, value_name = "FILE", required = true)]
-    pub rules: PathBuf,
+    /// A saved rule set instead of the rules that are enforced.
+    #[arg(long, value_name = "FILE")]
+    pub rules: Option<PathBuf>,
     /// Write what the command changes back to the file, in canonical form.
-    #[arg(long)]
+    #[arg(long, requires = "rules")]
     pub write: bool,
+    /// Network namespace whose rules are meant; default: the present one.
+    #[arg(long, value_name = "NAME", conflicts_with = "rules")]
+    pub netns: Option<String>,
     /// Facts.
     #[command(flatten)]
     pub facts: FactArgs,
@@ -38,39 +44,22 @@ pub struct Args {
 
 /// Carries the command out; ipfw's exit status comes back when it ends badly.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
-    let files = [args.rules.clone()];
-    let loaded = load_sound(&files, args.facts.settings()?, true)?;
+    let Some(rules) = &args.rules else {
+        return live::run(&args.command, args.netns.as_deref(), out);
+    };
+    let loaded = load_sound(std::slice::from_ref(rules), args.facts.settings()?, true)?;
     let Loaded { program, .. } = loaded;
     let before = program.ruleset;
     let mut ruleset = before.clone();
-    let mut sources = Sources::new();
-    let text = words::joined(&args.command);
-    let source = sources.add("ipfw", text.as_str());
-    let mut notes = Notes::default();
-    let names = System::default();
-    let done = read_line(&args.command, source, &mut ruleset, &names, &mut notes);
-    let mut found = notes.list;
-    let fault = match done {
-        Err(fault) => Some(fault),
-        Ok(Step { answer, .. }) => {
-            out.raw(answer.out.as_bytes())?;
-            for line in &answer.err {
-                eprintln!("ipfw: {line}");
-            }
-            answer.fault
-        }
-    };
-    found.extend(fault.iter().map(|fault| fault.diagnostic()));
-    found.retain(|one| one.severity >= Severity::Warning);
-    let colour = match crate::output::stderr_colours() {
-        true => Colour::Terminal,
-        false => Colour::Plain,
-    };
-    eprint!("{}", render(&found, &sources, colour));
+    let mut carried = live::carry_out(&args.command, &mut ruleset);
+    carried.say(out)?;
+    // What can't be enforced can be written all the same.
+    carried.found.retain(|one| !one.is_unsupported());
+    live::tell(&carried.found, &carried.sources);
     if ruleset != before {
-        keep(args, &ruleset)?;
+        keep(rules, args.write, &ruleset)?;
     }
-    match fault {
+    match carried.fault {
         None => Ok(Exit::Done),
         Some(fault) => {
             out.flush()?;
@@ -79,21 +68,21 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     }
 }
 
-fn keep(args: &Args, ruleset: &Ruleset) -> anyhow::Result<()> {
-    let name = args.rules.display();
-    if !args.write {
+fn keep(rules: &Path, write: bool, ruleset: &Ruleset) -> anyhow::Result<()> {
+    let name = rules.display();
+    if !write {
         eprintln!("weir: {name} is as it was; --write keeps the change");
         return Ok(());
     }
-    let beside = args.rules.with_extension("weir-new");
+    let beside = rules.with_extension("weir-new");
     let text = with_counters(ruleset);
     std::fs::write(&beside, text)
-        .and_then(|()| std::fs::rename(&beside, &args.rules))
+        .and_then(|()| std::fs::rename(&beside, rules))
         .or_exit(Exit::Usage, format!("{name}: can't be written"))
 }
 
 /// The canonical text, with the counters of rules that have some.
-fn with_counters(ruleset: &Ruleset) -> String {
+pub(super) fn with_counters(ruleset: &Ruleset) -> String {
     let text = canonical(ruleset);
     let commands = text.lines().filter(|line| !is_rule(line));
     let mut out: String = commands.map(|line| format!("{line}\n")).collect();

@@ -13,6 +13,7 @@ mod fault;
 mod file;
 mod lint;
 pub mod log;
+pub mod lower;
 pub mod names;
 pub mod numbers;
 mod parse;

@@ -21,8 +21,8 @@ fn counts(flow: &Flow) -> bool {
 }
 
 impl Groups {
-    /// Counts the connections of the packet's group and compares. Packets that belong to no
-    /// connection (invalid, untracked) add none.
+    /// Counts the connections of the packet's group and compares. A packet that belongs to no
+    /// connection (invalid, untracked) counts as one and is not remembered.
     pub fn test(
         &mut self,
         limit: &ConnLimit,
@@ -46,7 +46,8 @@ impl Groups {
         let same = |member: &Tuple| Some(*member) == own || Some(member.inverse()) == own;
         members
             .retain(|member| !same(member) && tracker.flow_of(member, now_ms).is_some_and(counts));
+        let others = members.len() as u64;
         members.extend(own);
-        (members.len() as u64 > u64::from(limit.count)) == limit.above
+        (others + 1 > u64::from(limit.count)) == limit.above
     }
 }

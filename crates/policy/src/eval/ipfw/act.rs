@@ -237,7 +237,9 @@ fn answered(walk: &Walk<'_>, kind: Reject) -> bool {
     if six_only && ip.family == Family::V4 {
         return false;
     }
-    if let Upper::Icmp(icmp, _) = ip.upper {
+    let unreachable = matches!(kind, Reject::Unreach(..) | Reject::Unreach6(_));
+    if let (Upper::Icmp(icmp, _), true) = (&ip.upper, unreachable) {
+        let icmp = *icmp;
         return match ip.proto {
             proto::ICMP => matches!(icmp, 8 | 10 | 13 | 15 | 17),
             _ => matches!(icmp, 128 | 130 | 139),

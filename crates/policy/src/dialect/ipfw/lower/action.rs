@@ -1,0 +1,219 @@
+//! What a matched rule does, as operations and control flow of the model.
+//!
+//! In: a rule's action, the value of its `tablearg`. Out: [`Tail`]s: further conditions,
+//! operations, and where it leads; or why it can't be enforced.
+
+use super::Options;
+use super::formula::{Conjunction, is};
+use super::literal::{Refused, refused};
+use crate::dialect::ipfw::ast::{Action, Argument, Reject};
+use crate::dialect::ipfw::command::DummynetKind;
+use crate::dialect::ipfw::{DEFAULT_RULE, Ruleset};
+use crate::eval::ipfw::proto;
+use crate::model::{Cond, Family, MssOp, Op, RangeSet, RejectKind, Verdict};
+
+const SYN: u8 = 2;
+const RST: u8 = 4;
+
+/// Where a rule leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum To {
+    /// To the next rule.
+    Next,
+    /// To the next rule, without an action and uncounted; logging and tags come before that.
+    Nothing,
+    /// The pass is decided.
+    Verdict(Verdict),
+    /// To the rule at a position.
+    Position(usize),
+    /// There, to come back behind the rule's number.
+    Call(usize),
+    /// Back from a call.
+    Return,
+}
+
+/// One way in which an action ends.
+#[derive(Clone, Debug)]
+pub(super) struct Tail {
+    /// Further conditions.
+    pub tests: Conjunction,
+    /// Operations.
+    pub ops: Vec<Op>,
+    /// Where it leads.
+    pub to: To,
+}
+
+fn to(to: To) -> Vec<Tail> {
+    vec![Tail {
+        tests: Vec::new(),
+        ops: Vec::new(),
+        to,
+    }]
+}
+
+fn operation(op: Op) -> Vec<Tail> {
+    vec![Tail {
+        tests: Vec::new(),
+        ops: vec![op],
+        to: To::Next,
+    }]
+}
+
+/// A rule whose action is looked at.
+pub(super) struct Acting<'r> {
+    /// The rule set.
+    pub set: &'r Ruleset,
+    /// Its number.
+    pub number: u32,
+    /// Family of the packets.
+    pub family: Family,
+    /// What `tablearg` is.
+    pub value: u128,
+    /// Inside a called range.
+    pub called: bool,
+    /// How to lower.
+    pub options: Options,
+}
+
+/// The position of the first rule with a number, or of the default rule.
+pub(super) fn position(set: &Ruleset, number: u32) -> usize {
+    let last = set.rules.len() - 1;
+    set.position(number.min(DEFAULT_RULE)).min(last)
+}
+
+impl Acting<'_> {
+    fn argument(&self, argument: Argument) -> u32 {
+        match argument {
+            Argument::Number(number) => number,
+            Argument::TableArg => self.value as u32,
+        }
+    }
+
+    /// The ends of an action, in the order in which they are tried.
+    pub fn tails(&self, action: &Action) -> Result<Vec<Tail>, Refused> {
+        Ok(match action {
+            Action::Allow => to(To::Verdict(Verdict::Accept)),
+            Action::Deny => to(To::Verdict(Verdict::Drop)),
+            Action::Reject(kind) => self.reject(*kind)?,
+            Action::Count => to(To::Next),
+            Action::CheckState(_) => {
+                return refused(
+                    "`check-state`",
+                    "`weir explain` and `replay` keep states; here use `established`",
+                );
+            }
+            Action::Skipto(number) => {
+                let number = self.argument(*number).max(self.number + 1);
+                to(To::Position(position(self.set, number)))
+            }
+            Action::Call(number) => to(To::Call(position(self.set, self.argument(*number)))),
+            Action::Return if self.called => to(To::Return),
+            // Nobody called.
+            Action::Return => to(To::Nothing),
+            Action::SetDscp(code) => operation(Op::SetDscp(self.argument(*code) as u8 & 0x3f)),
+            Action::SetMark(mark) => operation(Op::SetMark {
+                value: self.argument(*mark),
+                mask: u32::MAX,
+            }),
+            Action::TcpSetMss(mss) => self.segment_size(*mss),
+            Action::Reass => match self.family {
+                Family::V4 => to(To::Next),
+                Family::V6 => to(To::Nothing),
+            },
+            Action::Pipe(number) => self.shape(DummynetKind::Pipe, *number)?,
+            Action::Queue(number) => self.shape(DummynetKind::Queue, *number)?,
+            // Refused where they are read. With leave to go on they do what the reference does.
+            Action::Divert(_) | Action::Netgraph(_) | Action::Nat(_) => {
+                to(To::Verdict(Verdict::Drop))
+            }
+            Action::Tee(_) | Action::Ngtee(_) | Action::SetFib(_) => to(To::Next),
+            Action::Forward { .. } => to(To::Verdict(Verdict::Accept)),
+            Action::External(..) => to(To::Nothing),
+        })
+    }
+
+    /// Only a SYN with the option is counted.
+    fn segment_size(&self, mss: u16) -> Vec<Tail> {
+        let mut tails = vec![Tail {
+            tests: vec![
+                is(Cond::Proto(RangeSet::one(proto::TCP))),
+                is(Cond::TcpFlags {
+                    mask: SYN,
+                    value: SYN,
+                }),
+                is(Cond::TcpMss(RangeSet::range(0, u16::MAX))),
+            ],
+            ops: vec![Op::TcpMss(MssOp::Set(mss))],
+            to: To::Next,
+        }];
+        tails.extend(to(To::Nothing));
+        tails
+    }
+
+    /// Which answer a packet of this family gets. What is never answered (errors of ICMP, later
+    /// fragments, multicasts) is the answering process's to know.
+    fn reject(&self, kind: Reject) -> Result<Vec<Tail>, Refused> {
+        let drop = || to(To::Verdict(Verdict::Drop));
+        let icmp6 = |code| to(To::Verdict(Verdict::Reject(RejectKind::Icmp6(code))));
+        Ok(match (kind, self.family) {
+            (Reject::Unreach(_, Some(_)), _) => {
+                return refused(
+                    "an MTU in `unreach needfrag`",
+                    "leave the MTU out; the kernel sends its own where packets don't fit",
+                );
+            }
+            (Reject::Unreach(code, None), Family::V4) => {
+                to(To::Verdict(Verdict::Reject(RejectKind::Icmp(code))))
+            }
+            (Reject::Unreach(code, None), Family::V6) => icmp6(code_of_six(code)),
+            (Reject::Unreach6(code), Family::V6) => icmp6(code),
+            (Reject::Unreach6(_) | Reject::Reset6, Family::V4) => drop(),
+            (Reject::Reset, _) | (Reject::Reset6, Family::V6) => {
+                let mut tails = vec![Tail {
+                    tests: vec![
+                        is(Cond::Proto(RangeSet::one(proto::TCP))),
+                        is(Cond::TcpFlags {
+                            mask: RST,
+                            value: 0,
+                        }),
+                    ],
+                    ops: Vec::new(),
+                    to: To::Verdict(Verdict::Reject(RejectKind::TcpReset)),
+                }];
+                tails.extend(drop());
+                tails
+            }
+            (Reject::Abort | Reject::Abort6, _) => {
+                return refused("`abort` of SCTP", "use `deny`, or `unreach` with a code");
+            }
+        })
+    }
+
+    /// Pipes and queues shape nothing here. With leave to go on: as they pass packets.
+    fn shape(&self, kind: DummynetKind, number: Argument) -> Result<Vec<Tail>, Refused> {
+        if !self.options.allow_unsupported {
+            return refused(
+                format!("`{}`", kind.name()),
+                "shape with tc (HTB, fq_codel) on the interface, and `allow` or `setdscp` here",
+            );
+        }
+        let number = self.argument(number);
+        Ok(match self.set.dummynet.contains_key(&(kind, number)) {
+            false => to(To::Verdict(Verdict::Drop)),
+            true if self.set.settings.one_pass => to(To::Verdict(Verdict::Accept)),
+            true => to(To::Next),
+        })
+    }
+}
+
+/// RFC 7915 section 4.2: codes of unreachable messages from ICMP to ICMPv6.
+fn code_of_six(code: u8) -> u8 {
+    const NO_ROUTE: u8 = 0;
+    const ADMINISTRATIVELY_PROHIBITED: u8 = 1;
+    const PORT: u8 = 4;
+    match code {
+        0 | 1 | 5 | 6 | 7 | 11 | 12 => NO_ROUTE,
+        3 => PORT,
+        _ => ADMINISTRATIVELY_PROHIBITED,
+    }
+}

@@ -1,0 +1,394 @@
+//! One rule of ipfw as rules of the model, in a chain that is being made.
+//!
+//! In: branches and tails. Out: rules with the identity of the original, each alternative one; who
+//! matched one of them and goes on, goes on behind the last. Random choices and lines that are
+//! counted are asked once a packet, in hidden rules of their own where that takes it.
+
+use super::action::{Acting, Tail, To};
+use super::body::{At, Branch, branches};
+use super::formula::{Conjunction, is, is_not, simplified};
+use super::literal::Refused;
+use super::{Lowering, RULES_MAX, Remembers};
+use crate::dialect::ipfw::LoadedRule;
+use crate::dialect::ipfw::log;
+use crate::eval::ipfw::Pass;
+use crate::model::{Cond, Family, Flow, HistoryKind, Limit, LogOp, Op, Rule, Statistic};
+use crate::syntax::Diagnostic;
+
+/// Informational, as the original's lines are.
+const LOG_LEVEL: u8 = 6;
+
+/// What one rule comes to, in order.
+struct Made {
+    tests: Conjunction,
+    ops: Vec<Op>,
+    to: To,
+    /// The line that is logged.
+    line: Option<Op>,
+    /// Lines are counted, so the line is a rule of its own.
+    logs_apart: bool,
+    /// Passes the rule over without counting.
+    hidden: bool,
+}
+
+/// A chain on its way.
+struct Listing {
+    scope: (Family, Pass),
+    /// Depth of calls, in a called range.
+    depth: Option<usize>,
+    /// Where each rule of the original begins.
+    starts: Vec<usize>,
+    /// Rules that skip to a position of the original.
+    skips: Vec<(usize, usize)>,
+}
+
+impl Lowering<'_> {
+    /// Rules of a chain: those at the wanted positions.
+    pub(super) fn list(
+        &mut self,
+        scope: (Family, Pass),
+        wanted: &[bool],
+        depth: Option<usize>,
+        rules: &mut Vec<Rule>,
+    ) {
+        let set = self.set;
+        let mut listing = Listing {
+            scope,
+            depth,
+            starts: Vec::with_capacity(wanted.len() + 1),
+            skips: Vec::new(),
+        };
+        for (position, &wanted) in wanted.iter().enumerate() {
+            listing.starts.push(rules.len());
+            let loaded = &set.rules[position];
+            if !wanted || !set.is_enabled(loaded.rule.set) {
+                continue;
+            }
+            if let Err(At(span, why)) = self.rule(position, &mut listing, rules) {
+                self.refuse(span, &why);
+            }
+        }
+        listing.starts.push(rules.len());
+        for (at, to) in listing.skips {
+            rules[at].flow = Flow::Skip(listing.starts[to] as u32);
+        }
+    }
+
+    fn rule(
+        &mut self,
+        position: usize,
+        listing: &mut Listing,
+        rules: &mut Vec<Rule>,
+    ) -> Result<(), At> {
+        let set = self.set;
+        let loaded = &set.rules[position];
+        self.refuse_rule(loaded)?;
+        let all = branches(&self.scope(listing.scope.0, listing.scope.1), &loaded.rule)?;
+        let mut made = Vec::new();
+        for branch in &all {
+            self.branch(loaded, listing, branch, &mut made)?;
+        }
+        // What passes the rule over matters only in front of other alternatives.
+        while made
+            .last()
+            .is_some_and(|one| one.hidden && one.line.is_none() && one.ops.is_empty())
+        {
+            made.pop();
+        }
+        if made.is_empty() {
+            return Ok(());
+        }
+        if rules.len() + made.len() > RULES_MAX {
+            let why = Refused {
+                what: format!("a rule set of more than {RULES_MAX} alternatives"),
+                help: "use tables",
+            };
+            return Err(At(loaded.rule.place.0, why));
+        }
+        self.emit(position, listing, made, rules)
+    }
+
+    /// What can't be enforced of a rule, whatever its packets.
+    fn refuse_rule(&mut self, loaded: &LoadedRule) -> Result<(), At> {
+        let rule = &loaded.rule;
+        let refused = |span, what: &str, help| {
+            let what = what.to_owned();
+            Err(At(span, Refused { what, help }))
+        };
+        if let Some(state) = &rule.state {
+            let help = "`weir explain` and `replay` keep states; here use `established`";
+            return refused(state.place.0, "a rule that notes flows", help);
+        }
+        if let (Some(trouble), true) = (self.tags.trouble, rule.tag.is_some()) {
+            let help = "tags take bits of the packet mark: use fewer, or marks only";
+            return refused(rule.modifier_place.0, trouble, help);
+        }
+        if rule
+            .log
+            .as_ref()
+            .is_some_and(|log| log.destinations & !1 != 0)
+        {
+            let span = rule.modifier_place.0;
+            let message = "`logdst`: lines go to `weir log` alone";
+            let found = Diagnostic::warning("logdst", span, message);
+            self.tell(span, found.help("see weir log --help"));
+        }
+        Ok(())
+    }
+
+    fn branch(
+        &mut self,
+        loaded: &LoadedRule,
+        listing: &Listing,
+        branch: &Branch,
+        made: &mut Vec<Made>,
+    ) -> Result<(), At> {
+        let rule = &loaded.rule;
+        if !branch.acts {
+            made.extend(branch.formula.iter().map(|tests| Made {
+                tests: tests.clone(),
+                ops: Vec::new(),
+                to: To::Next,
+                line: None,
+                logs_apart: false,
+                hidden: true,
+            }));
+            return Ok(());
+        }
+        let acting = Acting {
+            set: self.set,
+            number: rule.number,
+            family: listing.scope.0,
+            value: branch.value,
+            called: listing.depth.is_some(),
+            options: self.options,
+        };
+        let tails = acting
+            .tails(&rule.action)
+            .map_err(|why| At(rule.action_place.0, why))?;
+        let log = rule.log.as_ref().filter(|_| branch.logs);
+        let amount = log.map_or(0, |log| {
+            log.amount.unwrap_or(self.set.settings.verbose_limit)
+        });
+        let tag = rule.tag.filter(|_| branch.tags).and_then(|tag| {
+            let number = match tag.tag {
+                crate::dialect::ipfw::ast::Argument::Number(number) => number,
+                crate::dialect::ipfw::ast::Argument::TableArg => branch.tag_value as u32,
+            };
+            self.tags.change(number, tag.remove)
+        });
+        for tests in &branch.formula {
+            for Tail {
+                tests: more,
+                ops: own,
+                to,
+            } in &tails
+            {
+                let Some(tests) = simplified(tests.iter().chain(more).cloned()) else {
+                    continue;
+                };
+                let line = log.map(|_| self.line(loaded, branch));
+                let mut ops: Vec<Op> = line.iter().filter(|_| amount == 0).cloned().collect();
+                ops.extend(tag.clone());
+                ops.extend(own.iter().cloned());
+                made.push(Made {
+                    tests,
+                    ops,
+                    to: *to,
+                    line,
+                    logs_apart: amount != 0,
+                    hidden: *to == To::Nothing,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&self, loaded: &LoadedRule, branch: &Branch) -> Op {
+        let rule = &loaded.rule;
+        let word = log::word(&rule.action, branch.value as u32);
+        Op::Log(LogOp {
+            level: LOG_LEVEL,
+            prefix: format!("ipfw: {} {word} ", rule.number),
+            ..LogOp::default()
+        })
+    }
+
+    /// Puts what a rule came to into the chain.
+    fn emit(
+        &mut self,
+        position: usize,
+        listing: &mut Listing,
+        mut made: Vec<Made>,
+        rules: &mut Vec<Rule>,
+    ) -> Result<(), At> {
+        let set = self.set;
+        let loaded = &set.rules[position];
+        // Rules that go on behind this rule of the original.
+        let mut ends = Vec::new();
+        let apart = made.len() > 1 || made.iter().any(|one| one.logs_apart);
+        if let Some(units) = loaded.rule.probability {
+            let kind = HistoryKind::Statistic(Statistic::Random(units));
+            let chance = Cond::History(self.history(loaded.id, Remembers::Probability, kind));
+            if apart {
+                ends.push(rules.len());
+                rules.push(self.hidden_rule(vec![is_not(chance)], Flow::Next));
+            } else {
+                made[0].tests.push(is(chance));
+            }
+        }
+        let calls = made.iter().any(|one| matches!(one.to, To::Call(_)));
+        if calls && apart {
+            self.calls(position, listing, made, &mut ends, rules)?;
+        } else {
+            for one in made {
+                self.alternative(position, listing, one, &mut ends, rules)?;
+            }
+        }
+        let end = rules.len();
+        for at in ends.into_iter().filter(|at| at + 1 < end) {
+            rules[at].flow = Flow::Skip(end as u32);
+        }
+        Ok(())
+    }
+
+    /// One alternative that leads on from where it stands.
+    fn alternative(
+        &mut self,
+        position: usize,
+        listing: &mut Listing,
+        one: Made,
+        ends: &mut Vec<usize>,
+        rules: &mut Vec<Rule>,
+    ) -> Result<(), At> {
+        let set = self.set;
+        let loaded = &set.rules[position];
+        if one.logs_apart {
+            self.counted_line(loaded, &one, rules);
+        }
+        let at = rules.len();
+        let flow = match one.to {
+            To::Verdict(verdict) => Flow::Verdict(verdict),
+            To::Return => Flow::Return,
+            To::Next | To::Nothing => {
+                ends.push(at);
+                Flow::Next
+            }
+            To::Position(to) => {
+                listing.skips.push((at, to));
+                Flow::Next
+            }
+            To::Call(to) => {
+                let depth = listing.depth.unwrap_or(0) + 1;
+                let chain = self
+                    .called(listing.scope, to, depth)
+                    .map_err(|why| At(loaded.rule.action_place.0, why))?;
+                Flow::Jump(chain)
+            }
+        };
+        let is_call = matches!(one.to, To::Call(_));
+        rules.push(match one.hidden {
+            true => Rule {
+                ops: one.ops,
+                ..self.hidden_rule(one.tests, flow)
+            },
+            false => Rule {
+                id: loaded.id,
+                origin: self.origin(loaded.rule.place),
+                index: loaded.rule.number,
+                tests: one.tests,
+                ops: one.ops,
+                flow,
+                preset: loaded.counters,
+            },
+        });
+        let number = loaded.rule.number;
+        let next = set.position(number + 1);
+        if is_call && next > position + 1 {
+            // It comes back behind the number, not behind the rule; who wasn't called goes on here.
+            return self.beside_number(next, listing, ends, rules);
+        }
+        Ok(())
+    }
+
+    /// Rules behind a call whose number others have too: those who come back pass them over.
+    fn beside_number(
+        &mut self,
+        next: usize,
+        listing: &mut Listing,
+        ends: &mut Vec<usize>,
+        rules: &mut Vec<Rule>,
+    ) -> Result<(), At> {
+        // The call moves into the way of those who match, in front of which the others leave.
+        let Some(call) = rules.pop() else {
+            return Ok(());
+        };
+        let at = rules.len();
+        rules.push(self.hidden_rule(call.tests.clone(), Flow::Skip(at as u32 + 2)));
+        ends.push(at + 1);
+        rules.push(self.hidden_rule(Vec::new(), Flow::Next));
+        rules.push(Rule {
+            tests: Vec::new(),
+            ..call
+        });
+        listing.skips.push((rules.len(), next));
+        rules.push(self.hidden_rule(Vec::new(), Flow::Next));
+        Ok(())
+    }
+
+    /// Calls by several alternatives: each leads to its call, which is made once.
+    fn calls(
+        &mut self,
+        position: usize,
+        listing: &mut Listing,
+        made: Vec<Made>,
+        ends: &mut Vec<usize>,
+        rules: &mut Vec<Rule>,
+    ) -> Result<(), At> {
+        let set = self.set;
+        let loaded = &set.rules[position];
+        let mut doors = Vec::with_capacity(made.len());
+        for one in &made {
+            doors.push(rules.len());
+            rules.push(self.hidden_rule(one.tests.clone(), Flow::Next));
+        }
+        ends.push(rules.len());
+        rules.push(self.hidden_rule(Vec::new(), Flow::Next));
+        for (door, mut one) in doors.into_iter().zip(made) {
+            if one.hidden {
+                ends.push(door);
+                continue;
+            }
+            rules[door].flow = Flow::Skip(rules.len() as u32);
+            one.tests.clear();
+            self.alternative(position, listing, one, ends, rules)?;
+            listing
+                .skips
+                .push((rules.len(), set.position(loaded.rule.number + 1)));
+            rules.push(self.hidden_rule(Vec::new(), Flow::Next));
+        }
+        Ok(())
+    }
+
+    /// The line of a rule whose lines are counted, in front of it.
+    fn counted_line(&mut self, loaded: &LoadedRule, one: &Made, rules: &mut Vec<Rule>) {
+        let default = self.set.settings.verbose_limit;
+        let amount = loaded
+            .rule
+            .log
+            .as_ref()
+            .and_then(|log| log.amount)
+            .unwrap_or(default);
+        let kind = HistoryKind::Limit(Limit {
+            // A token comes back after five days: as good as never.
+            cost: u32::MAX,
+            burst: amount,
+        });
+        let amount = self.history(loaded.id, Remembers::LogAmount, kind);
+        let mut tests = one.tests.clone();
+        tests.push(is(Cond::History(amount)));
+        let mut rule = self.hidden_rule(tests, Flow::Next);
+        rule.ops = one.line.iter().cloned().collect();
+        rules.push(rule);
+    }
+}

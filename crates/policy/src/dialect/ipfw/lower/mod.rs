@@ -1,0 +1,371 @@
+//! Rules to the rule model: a list of numbered rules as chains that packets go through forward.
+//!
+//! In: a [`Ruleset`]. Out: a [`Policy`], or located errors. The input pass is judged at PREROUTING,
+//! the output pass at FORWARD and OUTPUT, so a forwarded packet meets the list twice and a packet
+//! to or from the host once, each time counted, as on the original. For each pass and family
+//! there is one chain; `skipto` goes to a later position of it, a `call` into a chain of what
+//! can be reached from its target. A rule keeps its identity as counter number, also where it comes
+//! to several rules of the model; what lowering adds counts under one hidden number.
+//!
+//! Refused by name: states, routes to the source, pipes, and what [`crate::model::Packet`] has no
+//! field for. `eval::ipfw` is the meaning; tests compare both.
+
+mod action;
+mod body;
+mod emit;
+mod formula;
+mod literal;
+mod lookup;
+mod names;
+mod reach;
+mod tables;
+mod tags;
+
+use super::ast::Action;
+use super::{LoadedRule, Ruleset};
+use crate::eval::ipfw::{CALLS_MAX, Pass};
+use crate::model::{
+    Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, HistoryId, HistoryKind,
+    HistoryObject, Hook, Origin, Policy, RangeSet, Root, Rule, RuleId, SourceId, Table, Test,
+    Verdict,
+};
+use crate::syntax::{Diagnostic, Place, Sources, Span};
+use formula::{FIRST, WHOLE, is, is_not};
+use literal::{Refused, Scope};
+use std::collections::{BTreeMap, BTreeSet};
+use tags::Tags;
+
+/// How to lower.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// What was refused where it was read is taken as the reference evaluator takes it.
+    pub allow_unsupported: bool,
+}
+
+/// Rules of the model that all chains together may have.
+const RULES_MAX: usize = 4_000_000;
+
+/// Lowers a rule set. Every error is a rule that can't be enforced; then there is no policy.
+///
+/// A rule's counter is its identity, [`LoadedRule::id`].
+#[must_use]
+pub fn lower(
+    set: &Ruleset,
+    sources: &Sources,
+    options: Options,
+) -> (Option<Policy>, Vec<Diagnostic>) {
+    let hidden = set.rule_count();
+    let mut lowering = Lowering {
+        set,
+        sources,
+        options,
+        tags: Tags::of(set),
+        policy: Policy {
+            sources: sources.names(),
+            rule_count: hidden + 1,
+            ..Policy::default()
+        },
+        hidden: RuleId(hidden),
+        remembered: BTreeMap::new(),
+        called: BTreeMap::new(),
+        found: Vec::new(),
+        told: BTreeSet::new(),
+    };
+    lowering.settings();
+    lowering.stack();
+    for family in [Family::V4, Family::V6] {
+        lowering.root(family, Pass::In, &[Hook::Prerouting]);
+        lowering.root(family, Pass::Out, &[Hook::Forward, Hook::Output]);
+    }
+    let Lowering {
+        mut policy, found, ..
+    } = lowering;
+    policy
+        .roots
+        .sort_by_key(|root| (root.family, root.hook, root.table));
+    let sound = !found.iter().any(Diagnostic::is_error);
+    (sound.then_some(policy), found)
+}
+
+/// What of a rule remembers packets.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Remembers {
+    Probability,
+    LogAmount,
+}
+
+struct Lowering<'a> {
+    set: &'a Ruleset,
+    sources: &'a Sources,
+    options: Options,
+    tags: Tags,
+    policy: Policy,
+    hidden: RuleId,
+    /// Histories of rules: one for all chains that a rule is in.
+    remembered: BTreeMap<(RuleId, Remembers), HistoryId>,
+    /// Chains of called ranges by family, pass and position; `None` while one is made.
+    called: BTreeMap<(Family, bool, usize), Option<ChainId>>,
+    found: Vec<Diagnostic>,
+    /// Places that something was said about.
+    told: BTreeSet<(SourceId, u32, u32, String)>,
+}
+
+impl<'a> Lowering<'a> {
+    fn tell(&mut self, span: Span, found: Diagnostic) {
+        let key = (span.source, span.start, span.end, found.message.clone());
+        if self.told.insert(key) {
+            self.found.push(found);
+        }
+    }
+
+    fn refuse(&mut self, span: Span, why: &Refused) {
+        let message = format!("{} is not enforced", why.what);
+        let found = Diagnostic::unsupported(span, message).help(why.help);
+        self.tell(span, found);
+    }
+
+    /// What settings ask that isn't done.
+    fn settings(&mut self) {
+        if self.set.settings.ether_ipfw {
+            let span = Span::default();
+            let message = "net.link.ether.ipfw: frames of the link layer are not judged";
+            let found = Diagnostic::unsupported(span, message).help("leave it at 0");
+            self.tell(span, found);
+        }
+    }
+
+    /// On the original a packet that is accepted inside a called range takes the call along to its
+    /// output pass, and a `return` there goes back. Here the stack of calls ends with the pass.
+    fn stack(&mut self) {
+        let set = self.set;
+        let enabled = |at: &usize| set.is_enabled(set.rules[*at].rule.set);
+        let is_return = |at: &usize| matches!(set.rules[*at].rule.action, Action::Return);
+        let uncalled = reach::reachable(set, 0);
+        let found = (0..set.rules.len()).find(|at| uncalled[*at] && enabled(at) && is_return(at));
+        let Some(met) = found else {
+            return;
+        };
+        let accepts = |at: usize| {
+            let action = &set.rules[at].rule.action;
+            enabled(&at) && matches!(action, Action::Allow | Action::Forward { .. })
+        };
+        let leaves = set.rules.iter().any(|one| {
+            let Action::Call(argument) = one.rule.action else {
+                return false;
+            };
+            let numbers = reach::numbers(set, &one.rule, argument);
+            set.is_enabled(one.rule.set)
+                && numbers.into_iter().any(|number| {
+                    let there = reach::reachable(set, action::position(set, number));
+                    there
+                        .iter()
+                        .enumerate()
+                        .any(|(at, there)| *there && accepts(at))
+                })
+        });
+        if leaves {
+            let why = Refused {
+                what: "a `return` that packets reach uncalled, beside calls that accept,"
+                    .to_owned(),
+                help: "put a `skipto` around the called range, so that only calls lead there",
+            };
+            self.refuse(set.rules[met].rule.action_place.0, &why);
+        }
+    }
+
+    fn origin(&self, place: Place) -> Origin {
+        let position = self.sources.position(place.0);
+        Origin {
+            source: place.0.source,
+            line: position.map_or(1, |position| position.line),
+            column: position.map_or(1, |position| position.column),
+        }
+    }
+
+    fn root(&mut self, family: Family, pass: Pass, hooks: &[Hook]) {
+        let name = match pass {
+            Pass::In => "in",
+            Pass::Out => "out",
+        };
+        let set = self.set;
+        let Some(last) = set.rules.last() else {
+            return;
+        };
+        let policy = match set.settings.enable {
+            true => self.default_rule(last),
+            // A filter that is off accepts and counts nothing.
+            false => ChainPolicy {
+                id: self.hidden,
+                verdict: Verdict::Accept,
+                ..self.default_rule(last)
+            },
+        };
+        let mut rules = Vec::new();
+        if set.settings.enable {
+            self.unreadable(family, &mut rules);
+            let every = vec![true; set.rules.len() - 1];
+            self.list((family, pass), &every, None, &mut rules);
+        }
+        let chain = self.keep(name.to_owned(), family, rules, Some(policy));
+        self.policy.roots.extend(hooks.iter().map(|&hook| Root {
+            family,
+            hook,
+            table: Table::Filter,
+            chain,
+        }));
+    }
+
+    fn default_rule(&self, last: &LoadedRule) -> ChainPolicy {
+        let verdict = match last.rule.action {
+            Action::Allow => Verdict::Accept,
+            _ => Verdict::Drop,
+        };
+        ChainPolicy {
+            id: last.id,
+            origin: self.origin(last.rule.place),
+            verdict,
+            preset: last.counters,
+        }
+    }
+
+    fn keep(
+        &mut self,
+        name: String,
+        family: Family,
+        rules: Vec<Rule>,
+        policy: Option<ChainPolicy>,
+    ) -> ChainId {
+        self.policy.chains.push(Chain {
+            name,
+            family,
+            table: Table::Filter,
+            rules,
+            policy,
+        });
+        ChainId(self.policy.chains.len() as u32 - 1)
+    }
+
+    /// A rule of the model that nobody wrote.
+    fn hidden_rule(&self, tests: Vec<Test>, flow: Flow) -> Rule {
+        Rule {
+            id: self.hidden,
+            origin: Origin {
+                source: SourceId(0),
+                line: 1,
+                column: 1,
+            },
+            index: Rule::HIDDEN,
+            tests,
+            ops: Vec::new(),
+            flow,
+            preset: Counters::default(),
+        }
+    }
+
+    /// Packets that are dropped before the first rule: cut short inside a header that ipfw reads,
+    /// and IPv6 packets with headers that it doesn't know. They count nowhere.
+    fn unreadable(&self, family: Family, rules: &mut Vec<Rule>) {
+        const ICMP: u8 = 1;
+        // No packet matches the first: reading a header that is cut short is what drops.
+        let read = is(Cond::SrcPort(RangeSet::range(0, u16::MAX)));
+        if family == Family::V4 {
+            let numbers = literal::WITH_PORTS.into_iter().chain([ICMP]);
+            let read_by_ipfw = RangeSet::from_ranges(numbers.map(|number| (number, number)));
+            let tests = vec![is(Cond::Proto(read_by_ipfw)), read, is(Cond::Never)];
+            rules.push(self.hidden_rule(tests, Flow::Next));
+            return;
+        }
+        // DCCP's header is none that ipfw reads.
+        let dccp = RangeSet::one(33);
+        let tests = vec![is_not(Cond::Proto(dccp)), read, is(Cond::Never)];
+        rules.push(self.hidden_rule(tests, Flow::Next));
+        if !self.set.settings.deny_unknown_exthdrs {
+            return;
+        }
+        let drop = Flow::Verdict(Verdict::Drop);
+        let known = [4, 6, 17, 41, 47, 50, 51, 58, 59, 89, 103, 112, 132, 136];
+        let known = RangeSet::from_ranges(known.map(|number| (number, number)));
+        let tests = vec![
+            is_not(Cond::Proto(known)),
+            is(Cond::Fragments(WHOLE | FIRST)),
+        ];
+        rules.push(self.hidden_rule(tests, drop));
+        let routing = |kind| Cond::RoutingHeader {
+            kind,
+            segments: (0, u32::MAX),
+        };
+        let tests = vec![
+            is(routing(None)),
+            is_not(routing(Some(0))),
+            is_not(routing(Some(2))),
+        ];
+        rules.push(self.hidden_rule(tests, drop));
+    }
+
+    /// The chain of a called range.
+    fn called(
+        &mut self,
+        (family, pass): (Family, Pass),
+        from: usize,
+        depth: usize,
+    ) -> Result<ChainId, Refused> {
+        let key = (family, pass == Pass::In, from);
+        match self.called.get(&key) {
+            Some(Some(chain)) => return Ok(*chain),
+            Some(None) => {
+                let help = "end the called range with an unconditional `return`";
+                return literal::refused("a `call` that can lead to itself", help);
+            }
+            None => {}
+        }
+        if depth > CALLS_MAX {
+            let what = format!("a `call` inside {CALLS_MAX} others");
+            return literal::refused(what, "call less deep");
+        }
+        self.called.insert(key, None);
+        let set = self.set;
+        let there = reach::reachable(set, from);
+        let mut rules = Vec::new();
+        let last = set.rules.len() - 1;
+        self.list((family, pass), &there[..last], Some(depth), &mut rules);
+        if there[last] {
+            let end = self.default_rule(&set.rules[last]);
+            rules.push(Rule {
+                id: end.id,
+                origin: end.origin,
+                index: super::DEFAULT_RULE,
+                tests: Vec::new(),
+                ops: Vec::new(),
+                flow: Flow::Verdict(end.verdict),
+                preset: end.preset,
+            });
+        }
+        let number = set.rules[from].rule.number;
+        let chain = self.keep(format!("call {number}"), family, rules, None);
+        self.called.insert(key, Some(chain));
+        Ok(chain)
+    }
+
+    fn history(&mut self, rule: RuleId, what: Remembers, kind: HistoryKind) -> HistoryId {
+        let histories = &mut self.policy.histories;
+        *self.remembered.entry((rule, what)).or_insert_with(|| {
+            histories.push(HistoryObject { shared: None, kind });
+            HistoryId(histories.len() as u32 - 1)
+        })
+    }
+
+    fn scope(&self, family: Family, pass: Pass) -> Scope<'_> {
+        Scope {
+            set: self.set,
+            tags: &self.tags,
+            family,
+            pass,
+        }
+    }
+}
+
+/// The tags that a packet mark stands for, for whoever compares the two.
+#[must_use]
+pub fn tags_in_mark(set: &Ruleset, mark: u32) -> Vec<u32> {
+    Tags::of(set).in_mark(mark)
+}

@@ -1,0 +1,245 @@
+//! Commands of ipfw on the rules that are enforced.
+//!
+//! In: the texts of the enforced policy with the kernel's counters, one command (or a file of
+//! commands) in ipfw's words. Out: what ipfw would print; and where the command changed something,
+//! the changed rules in force, whole or not at all, with the counters of rules that are still
+//! there. Packets that are counted between reading the counters and the switch (milliseconds) are
+//! not carried over; lines counted by `logamount` start anew.
+
+use super::enforce::settings_text;
+use super::load::{DIALECT, System};
+use super::tool::{Ended, with_counters};
+use crate::enforce::{self, How, nothing_enforced};
+use crate::exit::{Exit, failure};
+use crate::input;
+use crate::kernel::Kernel;
+use crate::output::{Output, stderr_colours};
+use crate::state::{Saved, SavedSource};
+use std::time::{SystemTime, UNIX_EPOCH};
+use weir_policy::dialect::ipfw::lower::{Options, lower};
+use weir_policy::dialect::ipfw::{
+    Fault, Notes, Program, Ruleset, Step, read_line, refusals, words,
+};
+use weir_policy::syntax::diag::{Colour, render};
+use weir_policy::syntax::{Diagnostic, Severity, Sources};
+
+/// The texts with settings in front of them.
+pub fn with_settings(texts: Vec<SavedSource>, given: &[String]) -> Vec<SavedSource> {
+    if given.is_empty() {
+        return texts;
+    }
+    let lines = given.iter().map(|one| format!("# --sysctl {one}\n"));
+    let settings = SavedSource {
+        name: "--sysctl".to_owned(),
+        text: lines.collect(),
+    };
+    std::iter::once(settings).chain(texts).collect()
+}
+
+/// A firewall script is no rule file; says what makes one of it.
+pub fn refuse_scripts(texts: &[SavedSource]) -> anyhow::Result<()> {
+    let is_script = |text: &&SavedSource| {
+        text.text.starts_with("#!") && text.text.split_whitespace().any(|w| w.contains("ipfw"))
+    };
+    match texts.iter().find(is_script) {
+        None => Ok(()),
+        Some(text) => {
+            let name = &text.name;
+            let message = format!(
+                "{name} is a script: `weir ipfw-record {name} > RULES`, then `weir apply RULES`"
+            );
+            Err(failure(Exit::Usage, message))
+        }
+    }
+}
+
+/// The enforced rules, with the kernel's counters.
+pub fn enforced(kernel: &Kernel) -> anyhow::Result<(Saved, Ruleset)> {
+    let saved = kernel.active_texts()?.ok_or_else(nothing_enforced)?;
+    let loaded = input::load_saved(&saved)?;
+    let policy = loaded.policy()?;
+    let counted = kernel.counters(policy.rule_count)?;
+    let Some(mut ruleset) = loaded.ruleset else {
+        let message = "the policy that is enforced is not of ipfw; --rules FILE names a saved one";
+        return Err(failure(Exit::Usage, message));
+    };
+    for one in &mut ruleset.rules {
+        one.counters = counted.get(one.id.0 as usize).copied().unwrap_or_default();
+    }
+    Ok((saved, ruleset))
+}
+
+/// What a command did to a rule set.
+pub struct Carried {
+    /// What ipfw would print, for when it is done.
+    pub said: String,
+    /// The same on standard error, one line each.
+    pub errors: Vec<String>,
+    /// The texts that messages are about.
+    pub sources: Sources,
+    /// Messages.
+    pub found: Vec<Diagnostic>,
+    /// How it ended.
+    pub fault: Option<Fault>,
+}
+
+/// Carries a command out on a rule set.
+pub fn carry_out(command: &[String], ruleset: &mut Ruleset) -> Carried {
+    let mut sources = Sources::new();
+    let text = words::joined(command);
+    let source = sources.add("ipfw", text.as_str());
+    let mut notes = Notes::default();
+    let names = System::default();
+    let done = read_line(command, source, ruleset, &names, &mut notes);
+    let mut found = notes.list;
+    let (mut said, mut errors) = (String::new(), Vec::new());
+    let fault = match done {
+        Err(fault) => Some(fault),
+        Ok(Step { line, answer }) => {
+            (said, errors) = (answer.out, answer.err);
+            found.extend(refusals(&line));
+            answer.fault
+        }
+    };
+    found.extend(fault.iter().map(|fault| fault.diagnostic()));
+    found.retain(|one| one.severity >= Severity::Warning);
+    Carried {
+        said,
+        errors,
+        sources,
+        found,
+        fault,
+    }
+}
+
+impl Carried {
+    /// Says what ipfw would.
+    pub fn say(&self, out: &mut Output) -> anyhow::Result<()> {
+        out.raw(self.said.as_bytes())?;
+        for line in &self.errors {
+            eprintln!("ipfw: {line}");
+        }
+        out.flush()
+    }
+}
+
+/// Carries out a file of commands, all of them or none.
+fn carry_out_file(path: &str, ruleset: &mut Ruleset) -> anyhow::Result<Carried> {
+    let text = input::read_files(&[path.into()])?.remove(0);
+    refuse_scripts(std::slice::from_ref(&text))?;
+    let mut sources = Sources::new();
+    let source = sources.add(text.name.as_str(), text.text.as_str());
+    let mut program = Program {
+        ruleset: ruleset.clone(),
+        ..Program::default()
+    };
+    program.add(&text.text, source, &System::default());
+    let said = program
+        .steps
+        .iter()
+        .map(|step| step.answer.out.as_str())
+        .collect();
+    let mut found = program.diagnostics;
+    found.retain(|one| one.severity >= Severity::Warning);
+    if !found.iter().any(Diagnostic::is_error) {
+        *ruleset = program.ruleset;
+    }
+    Ok(Carried {
+        said,
+        errors: Vec::new(),
+        sources,
+        found,
+        fault: None,
+    })
+}
+
+/// Prints messages.
+pub fn tell(found: &[Diagnostic], sources: &Sources) {
+    let colour = match stderr_colours() {
+        true => Colour::Terminal,
+        false => Colour::Plain,
+    };
+    eprint!("{}", render(found, sources, colour));
+}
+
+/// Carries a command out on the enforced rules.
+pub fn run(command: &[String], netns: Option<&str>, out: &mut Output) -> anyhow::Result<Exit> {
+    let mut kernel = Kernel::open(netns)?;
+    if kernel.generation().is_none() {
+        let message = "no policy is enforced here: `weir apply FILE` first, or --rules FILE";
+        return Err(failure(Exit::Negative, message));
+    }
+    let _lock = kernel.store.lock()?;
+    kernel.refresh()?;
+    let (saved, before) = enforced(&kernel)?;
+    let mut ruleset = before.clone();
+    let file = command.last().filter(|last| last.starts_with('/'));
+    let carried = match file {
+        Some(path) => carry_out_file(path, &mut ruleset)?,
+        None => carry_out(command, &mut ruleset),
+    };
+    tell(&carried.found, &carried.sources);
+    if ruleset != before {
+        check(&carried, &saved, &ruleset)?;
+        replace(&mut kernel, &saved, &ruleset)?;
+    } else if let (None, true) = (
+        &carried.fault,
+        carried.found.iter().any(Diagnostic::is_error),
+    ) {
+        return Err(unchanged(Exit::Usage));
+    }
+    carried.say(out)?;
+    match carried.fault {
+        None => Ok(Exit::Done),
+        Some(fault) => Err(anyhow::Error::new(Ended(fault.exit as u8))),
+    }
+}
+
+fn unchanged(exit: Exit) -> anyhow::Error {
+    failure(exit, "the enforced rules are as they were")
+}
+
+/// Whether changed rules can be enforced; says why not.
+fn check(carried: &Carried, saved: &Saved, ruleset: &Ruleset) -> anyhow::Result<()> {
+    let allow_unsupported = saved.allow_unsupported;
+    if carried.found.iter().any(Diagnostic::is_unsupported) && !allow_unsupported {
+        return Err(unchanged(Exit::Unsupported));
+    }
+    let options = Options { allow_unsupported };
+    let (policy, found) = lower(ruleset, &carried.sources, options);
+    if policy.is_none() {
+        tell(&found, &carried.sources);
+        return Err(unchanged(Exit::Unsupported));
+    }
+    Ok(())
+}
+
+/// Puts changed rules in force in the place of those that are.
+fn replace(kernel: &mut Kernel, saved: &Saved, ruleset: &Ruleset) -> anyhow::Result<()> {
+    if kernel.store.pending()?.is_some() {
+        let message = "the policy is on trial: `weir confirm` it, or wait until it goes back";
+        return Err(failure(Exit::Negative, message));
+    }
+    let text = settings_text(&ruleset.settings) + &with_counters(ruleset);
+    let changed = Saved {
+        sources: vec![SavedSource {
+            name: "ipfw".to_owned(),
+            text,
+        }],
+        dialect: Some(DIALECT.to_owned()),
+        allow_unsupported: saved.allow_unsupported,
+        names: saved.names.clone(),
+        kernel_nat: saved.kernel_nat,
+        applied_at: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |time| time.as_secs()),
+    };
+    let loaded = input::load_saved(&changed)?;
+    let compiled = loaded.compile()?;
+    let how = How {
+        preset_counters: true,
+        ..How::default()
+    };
+    enforce::apply_locked(kernel, &loaded, &compiled, &changed, &how)?;
+    Ok(())
+}

@@ -1,0 +1,398 @@
+//! Rules of ipfw in the kernel: real packets through a host and through a gateway, and ipfw's own
+//! commands on what is enforced. The counters say which rules the packets met, and how often.
+
+mod common;
+
+use common::{Folder, Namespace, Run};
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// Whether kernel tests can run; says loudly when not.
+fn kernel(test: &str) -> bool {
+    weir_plane::kernel_or_skip(test).is_some()
+}
+
+fn ip(words: &str) {
+    let done = Command::new("ip").args(words.split(' ')).status().unwrap();
+    assert!(done.success(), "ip {words}");
+}
+
+/// A cable between two namespaces, with an address and a name at each end.
+fn cable(a: (&Namespace, &str, &str), b: (&Namespace, &str, &str)) {
+    let (first, second) = (&a.0.0, &b.0.0);
+    ip(&format!(
+        "link add {} netns {first} type veth peer name {} netns {second}",
+        a.1, b.1
+    ));
+    for (netns, name, address) in [a, b] {
+        let netns = &netns.0;
+        ip(&format!("-n {netns} addr add {address} dev {name}"));
+        ip(&format!("-n {netns} link set {name} up"));
+        ip(&format!("-n {netns} link set lo up"));
+    }
+}
+
+/// Packets and bytes by rule number.
+fn counted(folder: &Folder, netns: &Namespace) -> BTreeMap<u64, (u64, u64)> {
+    let args = ["counters", "--rules", "--json", "--netns", &netns.0];
+    let lines = folder.weir(&args).expect(0).json();
+    let line = |line: &serde_json::Value| {
+        assert_eq!(
+            (&line["chain"], &line["family"]),
+            (&"ipfw".into(), &"both".into())
+        );
+        let number = |key: &str| line[key].as_u64().unwrap();
+        (number("index"), (number("packets"), number("bytes")))
+    };
+    lines.as_array().unwrap().iter().map(line).collect()
+}
+
+fn packets(folder: &Folder, netns: &Namespace, rule: u64) -> u64 {
+    counted(folder, netns)[&rule].0
+}
+
+fn ping(from: &Namespace, to: &str, count: &str) -> bool {
+    let run = from.run(&["ping", "-n", "-q", "-c", count, "-i", "0.02", "-W", "1", to]);
+    run.code == Some(0)
+}
+
+/// What becomes of a connection: `open`, `refused` (a reset came) or `silent`.
+fn connect(from: &Namespace, to: &str, port: u16) -> &'static str {
+    let script = format!("exec 3<>/dev/tcp/{to}/{port}");
+    let run = from.run(&["timeout", "1", "bash", "-c", &script]);
+    match run.code {
+        Some(0) => "open",
+        Some(124) => "silent",
+        _ if run.err.contains("refused") => "refused",
+        _ => panic!("{run:?}"),
+    }
+}
+
+const HOST: &str = "\
+table bad create type addr
+table bad add 10.78.0.0/24 7 10.78.0.1/32 9
+table steps create type addr
+table steps add 10.78.0.0/24 400 10.78.0.1/32 600
+add 100 allow ip from any to any via lo
+add 200 deny ip from table(bad,7) to any in
+add 300 count ip from any to any in recv veth0
+add 310 count ip from any to any out xmit veth0
+add 320 skipto tablearg tcp from table(steps) to me
+add 400 unreach port udp from any to me 9 in
+add 500 deny icmp from any to any in icmptypes 8 iplen 200-2000
+add 510 allow ip from any to any
+add 600 count tcp from any to any 23
+add 610 reset tcp from any to me 23 in
+add 620 allow ip from any to any
+";
+
+#[test]
+fn a_host_is_filtered_in_both_directions() {
+    if !kernel("a_host_is_filtered_in_both_directions") {
+        return;
+    }
+    let (client, host) = (Namespace::new("ipfwc"), Namespace::new("ipfwh"));
+    cable(
+        (&client, "veth0", "10.78.0.1/24"),
+        (&host, "veth0", "10.78.0.2/24"),
+    );
+    ip(&format!("-n {} addr add 10.78.0.3/24 dev veth0", client.0));
+    let folder = Folder::new();
+    folder.file("host.ipfw", HOST);
+    folder
+        .weir(&["apply", "--netns", &host.0, "host.ipfw"])
+        .expect(0);
+    // The longest prefix of the sender's address gives 9, so rule 200 doesn't mean it.
+    assert!(ping(&client, "10.78.0.2", "3"));
+    let now = counted(&folder, &host);
+    assert_eq!(
+        (now[&300].0, now[&310].0, now[&510].0),
+        (3, 3, 6),
+        "{now:?}"
+    );
+    let big = client.run(&[
+        "ping",
+        "-n",
+        "-q",
+        "-c",
+        "1",
+        "-s",
+        "500",
+        "-W",
+        "1",
+        "10.78.0.2",
+    ]);
+    assert_eq!(big.code, Some(1), "{big:?}");
+    assert_eq!(packets(&folder, &host, 500), 1);
+    // By way of rule 320's table to 600; a reset comes back, and leaves by the rules too.
+    assert_eq!(connect(&client, "10.78.0.2", 23), "refused");
+    let now = counted(&folder, &host);
+    assert_eq!(
+        (now[&320].0, now[&600].0, now[&610].0),
+        (1, 1, 1),
+        "{now:?}"
+    );
+    assert_eq!(connect(&client, "10.78.0.2", 24), "refused");
+    let from_three = [
+        "ping",
+        "-n",
+        "-q",
+        "-c",
+        "1",
+        "-W",
+        "1",
+        "-I",
+        "10.78.0.3",
+        "10.78.0.2",
+    ];
+    assert_eq!(client.run(&from_three).code, Some(1));
+    assert_eq!(packets(&folder, &host, 200), 1);
+    folder.weir(&["unload", "--netns", &host.0]).expect(0);
+    assert_eq!(client.run(&from_three).code, Some(0));
+}
+
+#[test]
+fn a_gateway_meets_each_packet_twice() {
+    if !kernel("a_gateway_meets_each_packet_twice") {
+        return;
+    }
+    let client = Namespace::new("ipfwgc");
+    let gateway = Namespace::new("ipfwgg");
+    let server = Namespace::new("ipfwgs");
+    cable(
+        (&client, "veth0", "10.79.1.1/24"),
+        (&gateway, "inside0", "10.79.1.2/24"),
+    );
+    cable(
+        (&gateway, "outside0", "10.79.2.2/24"),
+        (&server, "veth0", "10.79.2.1/24"),
+    );
+    ip(&format!("-n {} route add default via 10.79.1.2", client.0));
+    ip(&format!("-n {} route add default via 10.79.2.2", server.0));
+    gateway
+        .run(&["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+        .expect(0);
+    let rules = "\
+        add 100 count ip from any to any\n\
+        add 110 count ip from any to any in recv inside0\n\
+        add 120 count ip from any to any out recv inside0 xmit outside0\n\
+        add 130 count ip from any to any out via inside0\n\
+        add 140 count tag 5 icmp from 10.79.1.0/24 to any in\n\
+        add 150 count ip from any to any out tagged 5\n\
+        add 160 count ip from any to me\n\
+        add 200 deny tcp from any to any 23 out xmit outside0\n\
+        add 300 setdscp ef udp from any to any 9 in\n\
+        add 310 count udp from any to any out dscp ef\n\
+        add 400 allow ip from any to any\n";
+    let folder = Folder::new();
+    folder.file("gateway.ipfw", rules);
+    folder
+        .weir(&["apply", "--netns", &gateway.0, "gateway.ipfw"])
+        .expect(0);
+    assert!(ping(&client, "10.79.2.1", "4"));
+    let now = counted(&folder, &gateway);
+    // Four out, four back, each once in and once out.
+    assert_eq!(now[&100], (16, 16 * 84), "{now:?}");
+    let of = |rule: u64| now[&rule].0;
+    assert_eq!((of(110), of(120), of(130)), (4, 4, 4), "{now:?}");
+    assert_eq!(
+        (of(140), of(150), of(160), of(400)),
+        (4, 4, 0, 16),
+        "{now:?}"
+    );
+    // What only the output pass refuses was let in.
+    assert_eq!(connect(&client, "10.79.2.1", 23), "silent");
+    let now = counted(&folder, &gateway);
+    assert!(now[&200].0 >= 1 && now[&400].0 >= 17, "{now:?}");
+    client
+        .run(&["bash", "-c", "echo > /dev/udp/10.79.2.1/9"])
+        .expect(0);
+    let now = counted(&folder, &gateway);
+    assert_eq!((now[&300].0, now[&310].0), (1, 1), "{now:?}");
+}
+
+fn ipfw(folder: &Folder, netns: &Namespace, command: &str) -> Run {
+    let mut args = vec!["ipfw", "--netns", &netns.0];
+    args.extend(command.split(' '));
+    folder.weir(&args)
+}
+
+#[test]
+fn commands_of_ipfw_act_on_what_is_enforced() {
+    if !kernel("commands_of_ipfw_act_on_what_is_enforced") {
+        return;
+    }
+    let host = Namespace::new("ipfwlive");
+    ip(&format!("-n {} link set lo up", host.0));
+    let folder = Folder::new();
+    ipfw(&folder, &host, "list").expect(1);
+    folder.file(
+        "rules",
+        "add 100 count icmp from any to any\nadd 200 allow ip from any to any\n",
+    );
+    folder
+        .weir(&["apply", "--netns", &host.0, "rules"])
+        .expect(0);
+    assert!(ping(&host, "127.0.0.1", "2"));
+    let listed = ipfw(&folder, &host, "-a list").expect(0).out;
+    let expected = "\
+        00100 8 672 count icmp from any to any\n\
+        00200 8 672 allow ip from any to any\n\
+        65535 0   0 deny ip from any to any\n";
+    assert_eq!(listed, expected);
+    // The counters of rules that stay are kept, whatever comes between.
+    let said = ipfw(
+        &folder,
+        &host,
+        "add 150 deny icmp from any to any icmptypes 8",
+    )
+    .expect(0);
+    assert_eq!(said.out, "00150 deny icmp from any to any icmptypes 8\n");
+    assert!(!ping(&host, "127.0.0.1", "1"));
+    let now = counted(&folder, &host);
+    assert_eq!(
+        (now[&100].0, now[&150].0, now[&200].0),
+        (9, 1, 8),
+        "{now:?}"
+    );
+    ipfw(&folder, &host, "set move rule 150 to 4").expect(0);
+    ipfw(&folder, &host, "set disable 4").expect(0);
+    assert_eq!(
+        ipfw(&folder, &host, "set show")
+            .expect(0)
+            .out
+            .matches("disable 4")
+            .count(),
+        1
+    );
+    assert!(ping(&host, "127.0.0.1", "1"));
+    ipfw(&folder, &host, "set swap 4 5").expect(0);
+    assert!(!ping(&host, "127.0.0.1", "1"), "set 5 is on");
+    assert_eq!(
+        ipfw(&folder, &host, "zero 100").expect(0).out,
+        "Entry 100 cleared.\n"
+    );
+    assert_eq!(counted(&folder, &host)[&100], (0, 0));
+    assert_eq!(ipfw(&folder, &host, "delete 150").expect(0).code, Some(0));
+    ipfw(&folder, &host, "table peers create type addr").expect(0);
+    let said = ipfw(&folder, &host, "table peers add 127.0.0.0/8 9").expect(0);
+    assert_eq!(said.out, "added: 127.0.0.0/8 9\n");
+    ipfw(
+        &folder,
+        &host,
+        "add 160 unreach host icmp from table(peers,9) to any in",
+    )
+    .expect(0);
+    assert!(!ping(&host, "127.0.0.1", "1"));
+    ipfw(&folder, &host, "table peers delete 127.0.0.0/8").expect(0);
+    assert!(ping(&host, "127.0.0.1", "1"));
+    folder.weir(&["unload", "--netns", &host.0]).expect(0);
+    assert!(ping(&host, "127.0.0.1", "1"));
+}
+
+#[test]
+fn commands_that_fail_change_nothing() {
+    if !kernel("commands_that_fail_change_nothing") {
+        return;
+    }
+    let host = Namespace::new("ipfwfail");
+    ip(&format!("-n {} link set lo up", host.0));
+    let folder = Folder::new();
+    folder.file(
+        "rules",
+        "table peers create type addr\nadd 200 allow ip from any to any\n",
+    );
+    folder
+        .weir(&["apply", "--netns", &host.0, "rules"])
+        .expect(0);
+    // What is wrong, what the kernel of the original refuses, and what can't be enforced.
+    assert_eq!(ipfw(&folder, &host, "zero 9999").code, Some(69));
+    assert_eq!(
+        ipfw(&folder, &host, "add allow ip frm any to any").code,
+        Some(64)
+    );
+    let refused = ipfw(&folder, &host, "add 170 pipe 1 ip from any to any").expect(3);
+    assert!(refused.err.contains("`pipe` is not enforced") && refused.out.is_empty());
+    let refused = ipfw(&folder, &host, "add 170 divert 8668 ip from any to any").expect(3);
+    assert!(refused.err.contains("as they were"), "{refused:?}");
+    assert!(!counted(&folder, &host).contains_key(&170));
+    // A file of commands, all or nothing.
+    let path = folder.0.join("more");
+    folder.file(
+        "more",
+        "add 300 count ip from any to any\nadd 310 frobnicate\n",
+    );
+    ipfw(&folder, &host, path.to_str().unwrap()).expect(2);
+    assert!(!counted(&folder, &host).contains_key(&300));
+    folder.file(
+        "more",
+        "add 300 count ip from any to any\ntable peers add 10.0.0.0/8 1\n",
+    );
+    ipfw(&folder, &host, path.to_str().unwrap()).expect(0);
+    assert!(counted(&folder, &host).contains_key(&300));
+    // The texts that are kept say the same, so another process and `show` know it.
+    let shown = folder.weir(&["show", "--netns", &host.0]).expect(0).out;
+    assert!(shown.contains("table peers add 10.0.0.0/8 1"), "{shown}");
+    assert_eq!(
+        ipfw(&folder, &host, "-f flush").expect(0).out,
+        "Flushed all rules.\n"
+    );
+    assert!(!ping(&host, "127.0.0.1", "1"));
+    assert_eq!(
+        ipfw(&folder, &host, "list").expect(0).out,
+        "65535 deny ip from any to any\n"
+    );
+    folder.weir(&["unload", "--netns", &host.0]).expect(0);
+    assert!(ping(&host, "127.0.0.1", "1"));
+}
+
+#[test]
+fn a_recorded_script_is_enforced_with_its_settings() {
+    if !kernel("a_recorded_script_is_enforced_with_its_settings") {
+        return;
+    }
+    let host = Namespace::new("ipfwscript");
+    ip(&format!("-n {} link set lo up", host.0));
+    let folder = Folder::new();
+    let script = "#!/bin/sh\nfwcmd='/sbin/ipfw -q'\n${fwcmd} -f flush\n\
+        sysctl net.inet.ip.fw.autoinc_step=10 >/dev/null\n\
+        for port in 22 80; do ${fwcmd} add deny tcp from any to me ${port} in; done\n\
+        ${fwcmd} add allow ip from any to any\n";
+    folder.file("fw.sh", script);
+    let run = folder
+        .weir(&["apply", "--netns", &host.0, "fw.sh"])
+        .expect(2);
+    assert!(run.err.contains("weir ipfw-record fw.sh"), "{run:?}");
+    let recorded = folder.weir(&["ipfw-record", "fw.sh"]).expect(0).out;
+    folder.file("rules", &recorded);
+    folder
+        .weir(&["apply", "--netns", &host.0, "rules"])
+        .expect(0);
+    assert_eq!(connect(&host, "127.0.0.1", 22), "silent");
+    assert_eq!(connect(&host, "127.0.0.1", 23), "refused");
+    let listed = ipfw(&folder, &host, "list").expect(0).out;
+    assert!(
+        listed.starts_with("00010 deny tcp from any to me 22 in\n"),
+        "{listed}"
+    );
+    // The step of the script's sysctl counts for what is added later, too.
+    let said = ipfw(&folder, &host, "add count ip from any to any")
+        .expect(0)
+        .out;
+    assert_eq!(said, "00040 count ip from any to any\n");
+    let accept = [
+        "apply",
+        "--netns",
+        &host.0,
+        "--sysctl",
+        "net.inet.ip.fw.default_to_accept=1",
+    ];
+    folder.file("empty", "add 100 deny udp from any to any\n");
+    folder.weir(&[&accept[..], &["empty"]].concat()).expect(0);
+    let listed = ipfw(&folder, &host, "list").expect(0).out;
+    assert!(
+        listed.ends_with("65535 allow ip from any to any\n"),
+        "{listed}"
+    );
+    assert!(ping(&host, "127.0.0.1", "1"));
+}
