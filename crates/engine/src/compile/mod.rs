@@ -14,6 +14,7 @@ mod hash;
 mod interfaces;
 mod known;
 mod layers;
+mod learners;
 mod maps;
 mod reduce;
 mod residual;
@@ -52,6 +53,8 @@ pub struct Options {
     pub reduce: bool,
     /// Whether large sets get hashed tables and split trees (off in tests that compare).
     pub tables: bool,
+    /// Threads that may work. The same rules give the same image with any number.
+    pub threads: usize,
     /// Seed of random samples (`statistic --mode random`).
     pub seed: u64,
 }
@@ -63,6 +66,7 @@ impl Default for Options {
             entries_max: 1 << 22,
             reduce: true,
             tables: true,
+            threads: std::thread::available_parallelism().map_or(1, |all| all.get().min(8)),
             seed: 0,
         }
     }
@@ -209,6 +213,9 @@ fn features(entry: &Entry) -> u32 {
     let test = |test: &layout::Test| match test.kind {
         layout::TEST_CT => layout::FEATURE_FLOW_FIELDS,
         layout::TEST_HISTORY => layout::FEATURE_HISTORY,
+        layout::TEST_LEARNED | layout::TEST_LEARN | layout::TEST_OUT_OF_WINDOW => {
+            layout::FEATURE_LEARNED
+        }
         layout::TEST_UNTIL => layout::FEATURE_LIFETIMES,
         _ => 0,
     };
@@ -246,6 +253,7 @@ impl RootMaker<'_> {
         };
         let mut blob = Blob {
             records: self.records.to_vec(),
+            learners: learners::records(self.policy),
             ..Blob::default()
         };
         let limits = Limits {
@@ -315,6 +323,7 @@ impl RootMaker<'_> {
             interfaces: self.interfaces,
             services,
             tables: self.options.tables,
+            threads: self.options.threads,
             limit: self.options.budget.min(LENGTH_MAX),
         };
         let made = layers.build(flat, &mut record, self.writer)?;

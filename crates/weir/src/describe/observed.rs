@@ -72,6 +72,9 @@ pub fn observed(cond: &Cond, packet: &Packet, moment: Moment, locals: &Locals) -
         | Cond::Any(_)
         | Cond::Fragments(_)
         | Cond::ProposedBy(_)
+        | Cond::Learned
+        | Cond::Learn(_)
+        | Cond::OutOfWindow
         | Cond::History(_) => return None,
         _ => return transport(cond, packet),
     })
