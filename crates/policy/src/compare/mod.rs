@@ -40,7 +40,7 @@ pub use state::{Compared, Effect, Mix, State, States, Who, verdict_word};
 pub use walk::{Notes, Walk};
 
 use crate::eval::{Evaluator, Path};
-use crate::model::{Family, Policy};
+use crate::model::{Cond, Family, Flow, Policy, RuleId};
 
 /// The ways through the host.
 pub const PATHS: [Path; 3] = [Path::Input, Path::Forward, Path::Output];
@@ -80,8 +80,52 @@ impl Default for Options {
     }
 }
 
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Too many nodes.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+    /// What a rule that keeps states does depends on packets before, and is not compared.
+    #[error("states that rules keep can't be compared yet")]
+    KeepsStates {
+        /// Whether it is in the first (0) or the second (1) policy.
+        side: usize,
+        /// The rule.
+        rule: RuleId,
+    },
+}
+
+/// Refuses policies whose rules keep states.
+fn stateless(policies: &[&Policy]) -> Result<(), Refusal> {
+    for (side, policy) in policies.iter().enumerate() {
+        if let Some(learner) = policy.learners.first() {
+            let rule = learner.rule;
+            return Err(Refusal::KeepsStates { side, rule });
+        }
+        let rules = policy.chains.iter().flat_map(|chain| &chain.rules);
+        for rule in rules {
+            let mut learns = matches!(rule.flow, Flow::AsLearned | Flow::Refuse);
+            for test in &rule.tests {
+                walk::nested(test, &mut |test| {
+                    learns |= matches!(
+                        test.cond,
+                        Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow
+                    );
+                });
+            }
+            if learns {
+                let rule = rule.id;
+                return Err(Refusal::KeepsStates { side, rule });
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Compares two policies.
-pub fn compare(old: &Policy, new: &Policy, options: &Options) -> Result<Comparison, TooLarge> {
+pub fn compare(old: &Policy, new: &Policy, options: &Options) -> Result<Comparison, Refusal> {
+    stateless(&[old, new])?;
     let names = [old, new].map(|policy| Names::of(policy, options.compared.logs));
     let mut out = Comparison::default();
     for &family in &options.families {

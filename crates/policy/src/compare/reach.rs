@@ -4,12 +4,11 @@
 //! way through the host. A limit or any other thing that remembers may let a packet by or not, so
 //! what is behind one is not out of reach.
 
-use super::diagram::TooLarge;
 use super::names::Names;
 use super::space::Space;
 use super::state::States;
 use super::walk::{Notes, Walk};
-use super::{PATHS, has_rules};
+use super::{PATHS, Refusal, has_rules, stateless};
 use crate::model::{Family, Policy, Rule, RuleId};
 
 /// Rules out of reach.
@@ -20,7 +19,8 @@ pub struct Unreached {
 }
 
 /// Finds them.
-pub fn unreached(policy: &Policy, nodes: usize) -> Result<Unreached, TooLarge> {
+pub fn unreached(policy: &Policy, nodes: usize) -> Result<Unreached, Refusal> {
+    stateless(&[policy])?;
     let names = Names::of(policy, false);
     let mut reached = vec![false; policy.rule_count as usize];
     for family in [Family::V4, Family::V6] {

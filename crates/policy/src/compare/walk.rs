@@ -308,6 +308,9 @@ impl<'a, 'p> Walk<'a, 'p> {
             Flow::Jump(target) => (Some(target), at + 1),
             Flow::Goto(target) => (Some(target), end),
             Flow::Head { group, .. } => (Some(group), at + 1),
+            Flow::AsLearned | Flow::Refuse => {
+                unreachable!("policies whose rules keep states are refused before")
+            }
         };
         let mut come = self.space.diagram.select(yes, live, NO)?;
         let stay = self.space.diagram.select(yes, NO, live)?;
