@@ -8,6 +8,7 @@ use libbpf_cargo::SkeletonBuilder;
 /// The objects: one for each file `bpf/NAME.bpf.c`.
 const OBJECTS: &[&str] = &[
     "netfilter",
+    "learned",
     "ingress",
     "tcx",
     "flow_test",

@@ -60,6 +60,7 @@ enum weir_feature {		/* bits of weir_header.features */
 	WEIR_FEATURE_FLOW_FIELDS = 2,	/* tests of fields of flows */
 	WEIR_FEATURE_HISTORY = 4,	/* tests that remember */
 	WEIR_FEATURE_LIFETIMES = 8,	/* loaded_ms matters */
+	WEIR_FEATURE_LEARNED = 16,	/* rules make states: learned.bpf.c */
 };
 
 struct weir_pattern {
@@ -209,6 +210,8 @@ struct weir_entry {
 #define WEIR_VERDICT_HOT_DROP 4
 #define WEIR_FLAG_PROPOSE 0x80	/* the verdict in the lowest two bits stands from here on */
 #define WEIR_FLAG_STANDING 0x40	/* if a proposal stands it decides, and this does not count */
+#define WEIR_FLAG_AS_LEARNED 0x20	/* the state just found gives verdict and deciding rule */
+#define WEIR_FLAG_REFUSE 0x10	/* the verdict that stands becomes a drop */
 #define WEIR_FLAG_VERDICT 3
 
 struct weir_residual {		/* layout::Test */
@@ -247,7 +250,28 @@ enum weir_test_kind {
 	WEIR_TEST_STATE = 22,
 	WEIR_TEST_HANDLING = 23,
 	WEIR_TEST_PROPOSED = 24,
+	WEIR_TEST_LEARNED = 25,
+	WEIR_TEST_LEARN = 26,
+	WEIR_TEST_OUT_OF_WINDOW = 27,
 };
+
+struct weir_learner {		/* layout::Learner */
+	__u32 rule;
+	__u32 flags;		/* WEIR_LEARN_* */
+	__u32 limit;		/* states of this rule at once; ~0: no limit of its own */
+	__u32 states_max;	/* of all rules */
+	__u32 age[2];		/* seconds; ~0: as the protocol has it */
+	__u16 reject[2];
+	__u8 verdict[2];
+	__u8 padding[2];
+	__u32 reserved[8];
+};
+#define WEIR_LEARN_STRICT 1
+#define WEIR_LEARN_LOOSE 2
+#define WEIR_LEARN_NO_ICMP_ERRORS 4
+#define WEIR_LEARN_ANY_INTERFACE 8
+#define WEIR_LEARN_LOG 16
+#define WEIR_LEARN_COUNT 32
 
 struct weir_op {
 	__u8 kind;

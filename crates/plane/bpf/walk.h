@@ -13,6 +13,9 @@
 #include "maps.h"
 #include "meta.h"
 #include "report.h"
+#ifdef WEIR_LEARNED
+#include "learned_view.h"
+#endif
 
 struct walk {
 	struct weir_packet packet;
@@ -27,9 +30,20 @@ struct walk {
 	__u32 proposed_reject;
 	struct weir_cursor cursor;
 	struct weir_handoff handoff;	/* edits for later hooks */
+#ifdef WEIR_LEARNED
+	__u32 learned;		/* slot of the state found, plus 1; 0: none */
+	__u32 learned_bits;	/* LEARNED_OUT_OF_WINDOW */
+	struct ipf_view view;	/* the packet as IPFilter sees it */
+	struct ipf_view quoted;	/* the one in an ICMP error */
+	struct weir_packet about;
+	struct weir_learner learner;	/* whose state is being made */
+#endif
 };
 
 #include "residual.h"
+#ifdef WEIR_LEARNED
+#include "learned.h"
+#endif
 
 /* What one step of a walk came to, beside enum weir_verdict. */
 enum weir_step {
@@ -241,7 +255,12 @@ __noinline int weir_meet(struct walk *w)
 			if (w->packet.transport == WEIR_TRANSPORT_TCP && w->packet.malformed)
 				return hot_drop(w);
 		} else {
-			answer = test_any(w, t, tests_at);
+#ifdef WEIR_LEARNED
+			if (t->kind >= WEIR_TEST_LEARNED)
+				answer = learned_test(w, t);
+			else
+#endif
+				answer = test_any(w, t, tests_at);
 			if (answer == WEIR_ABSENT || answer == t->negate) {
 				cursor_move(&w->cursor, e->next_fail);
 				return WEIR_STEP_ON;
@@ -258,6 +277,15 @@ __noinline int weir_meet(struct walk *w)
 		w->proposed_by = e->rule;
 		w->proposed_reject = e->reject;
 	}
+#ifdef WEIR_LEARNED
+	if (e->flags & WEIR_FLAG_REFUSE && w->proposed)
+		w->proposed = WEIR_VERDICT_DROP;
+	if (e->flags & WEIR_FLAG_AS_LEARNED) {
+		if (e->rules == 1)
+			weir_count(w->slot, e->rule, w->packet.length);
+		return learned_decide(w);
+	}
+#endif
 	ops = e->ops;
 	ops_at = e->ops_at;
 	for (int i = 0; i < WEIR_OPS_MAX; i++) {

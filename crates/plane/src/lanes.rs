@@ -3,9 +3,9 @@
 //! In: an image and the bits of its policy ([`crate::hooks`]). Out: a [`Lane`] for each family and
 //! each of the hooks INPUT, FORWARD and OUTPUT. A lane is empty, so that all packets go the whole
 //! way, where something happens there that `lane.h` does not do: tables before the filter that have
-//! rules, marks or states that later hooks must see.
+//! rules, marks or states that later hooks must see, rules that make states.
 
-use weir_engine::image::layout::{Entry, Header, Root, root_number};
+use weir_engine::image::layout::{self, Entry, Header, Root, root_number};
 use weir_policy::model::{Family, Hook, Table};
 use zerocopy::FromBytes;
 
@@ -44,7 +44,8 @@ fn lane(image: &[u8], header: &Header, bits: u32, family: Family, hook: Hook) ->
     if lane.established == 0 {
         lane.established = lane.root;
     }
-    if bits & (hooks::HANDOFF | hooks::EARLY_STATE) != 0 {
+    let learns = header.features & layout::FEATURE_LEARNED != 0;
+    if learns || bits & (hooks::HANDOFF | hooks::EARLY_STATE) != 0 {
         return None;
     }
     if bits & hooks::TRACK != 0 {

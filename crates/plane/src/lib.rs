@@ -13,6 +13,7 @@ pub mod features;
 mod flows;
 pub mod hooks;
 mod lanes;
+pub mod learned;
 pub mod load;
 pub mod locals;
 pub mod logtext;

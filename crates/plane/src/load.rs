@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, Object, ObjectBuilder, PrintLevel};
 use weir_engine::flow::Layout;
+use weir_engine::image::layout::FEATURE_LEARNED;
 use zerocopy::IntoBytes;
 
 use crate::abi::{self, Control, Settings};
@@ -19,6 +20,7 @@ use crate::sys::bpf::map_size;
 use crate::sys::memory::Mapping;
 
 static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
+static LEARNED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learned.bpf.o"));
 static INGRESS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
 static TCX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tcx.bpf.o"));
 
@@ -39,11 +41,14 @@ pub const MAPS: [&str; 14] = [
     "sweeper",
     "judged",
 ];
+/// The map of learned states, which only programs for policies that learn have.
+pub const LEARNED_MAP: &str = "learned";
+
 /// Whether user space maps the memory of a map.
 pub fn is_mapped(name: &str) -> bool {
     matches!(
         name,
-        "images" | "counters" | "histories" | "flows" | "locals" | "control"
+        "images" | "counters" | "histories" | "flows" | "locals" | "control" | LEARNED_MAP
     )
 }
 
@@ -154,6 +159,8 @@ impl Map {
 pub struct Instance {
     /// In the order of [`MAPS`].
     pub maps: Vec<Map>,
+    /// Learned states, where the programs are those that learn.
+    pub learned: Option<Map>,
     /// In the order of [`PROGRAMS`]; a family without hooks has no program.
     pub programs: Vec<Option<OwnedFd>>,
     /// Milliseconds of a jiffy, times 2^20.
@@ -296,6 +303,11 @@ fn is_needed(program: &str, features: u32) -> bool {
 /// Maps that a larger instance goes on using: flows, and what other processes hold open.
 const LASTING: [&str; 5] = ["flows", "locals", "events", "rejects", "handoff"];
 
+/// Whether programs with these features are those that learn states.
+pub fn learns(features: u32) -> bool {
+    features & FEATURE_LEARNED != 0
+}
+
 /// Load the programs with maps of these sizes; `old`: the instance whose lasting maps are used on.
 /// `features`: what its policies may use.
 pub fn load(
@@ -322,12 +334,23 @@ pub fn load(
     LOG.lock().map(|mut l| l.clear()).ok();
     libbpf_rs::set_print(Some((PrintLevel::Info, remember)));
     let lasting = |name: &str| {
+        if name == LEARNED_MAP {
+            return old?.learned.as_ref().map(|map| map.fd.as_fd());
+        }
         old.filter(|_| LASTING.contains(&name))
             .map(|old| old.map(name).fd.as_fd())
     };
-    let netfilter = load_object(NETFILTER, &settings, Some((capacity, layout)), lasting)?;
+    let object = match learns(features) {
+        true => LEARNED,
+        false => NETFILTER,
+    };
+    let netfilter = load_object(object, &settings, Some((capacity, layout)), lasting)?;
     let mut instance = Instance {
         maps: maps_of(&netfilter)?,
+        learned: match learns(features) {
+            true => Some(map_of(&netfilter, LEARNED_MAP)?),
+            false => None,
+        },
         programs: Vec::new(),
         settings,
     };
@@ -396,18 +419,18 @@ fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
         .map_err(system("duplicating a descriptor"))
 }
 
+/// Our own descriptor of a map.
+fn map_of(object: &Object, name: &str) -> Result<Map> {
+    let map = object
+        .maps()
+        .find(|m| m.name() == name)
+        .ok_or_else(|| load_error(&format!("the object has no map {name}")))?;
+    Map::adopt(duplicate(map.as_fd())?, is_mapped(name)).map_err(system("mapping a map"))
+}
+
 /// Our own descriptors of the maps.
 fn maps_of(object: &Object) -> Result<Vec<Map>> {
-    let mut maps = Vec::with_capacity(MAPS.len());
-    for name in MAPS {
-        let map = object
-            .maps()
-            .find(|m| m.name() == name)
-            .ok_or_else(|| load_error(&format!("the object has no map {name}")))?;
-        let adopted = Map::adopt(duplicate(map.as_fd())?, is_mapped(name));
-        maps.push(adopted.map_err(system("mapping a map"))?);
-    }
-    Ok(maps)
+    MAPS.iter().map(|name| map_of(object, name)).collect()
 }
 
 /// Our own descriptors of the programs.

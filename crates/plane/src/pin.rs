@@ -16,7 +16,7 @@ use zerocopy::FromBytes;
 use crate::abi::{self, Control, Settings};
 use crate::attach;
 use crate::error::{PlaneError, Result, file, system};
-use crate::load::{Instance, MAPS, Map, PROGRAMS, is_mapped};
+use crate::load::{Instance, LEARNED_MAP, MAPS, Map, PROGRAMS, is_mapped, learns};
 use crate::swap;
 use crate::sys::memory::grace_period;
 use crate::sys::{bpf, namespace};
@@ -122,6 +122,9 @@ impl Folder {
         };
         for (map, name) in instance.maps.iter().zip(MAPS) {
             pin(&map.fd, name)?;
+        }
+        if let Some(map) = &instance.learned {
+            pin(&map.fd, LEARNED_MAP)?;
         }
         for (program, name) in instance.programs.iter().zip(PROGRAMS) {
             if let Some(program) = program {
@@ -237,6 +240,7 @@ fn adopt(number: u32, path: PathBuf) -> Result<Option<Pinned>> {
     }
     let mut instance = Instance {
         maps,
+        learned: None,
         programs,
         settings: Settings::default(),
     };
@@ -244,6 +248,13 @@ fn adopt(number: u32, path: PathBuf) -> Result<Option<Pinned>> {
     let mut bytes = [0; size_of::<Settings>()];
     control.read(offset_of!(Control, loaded), &mut bytes);
     instance.settings = Settings::read_from_bytes(&bytes).expect("the size is right");
+    if learns(instance.settings.features) {
+        let Some(fd) = open(LEARNED_MAP)? else {
+            return Ok(None);
+        };
+        let map = Map::adopt(fd, true).map_err(file("mapping", &path.join(LEARNED_MAP)))?;
+        instance.learned = Some(map);
+    }
     if !instance.is_whole() {
         return Ok(None);
     }

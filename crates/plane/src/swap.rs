@@ -47,6 +47,7 @@ impl<'a> Policy<'a> {
 const FEATURES: u32 = layout::FEATURE_CHANGES
     | layout::FEATURE_LIFETIMES
     | layout::FEATURE_FLOW_FIELDS
+    | layout::FEATURE_LEARNED
     | layout::FEATURE_HISTORY;
 
 /// Features that an image asks for; 0 for one that is no image, which the programs do not walk.
@@ -99,7 +100,8 @@ pub fn write_spare(instance: &Instance, policy: &Policy<'_>, number: u32) -> Res
     if policy.history > capacity.history as usize {
         return too_large("history", policy.history, capacity.history);
     }
-    if !is_supported(policy.image) {
+    let unable = crate::load::learns(features(policy.image)) && instance.learned.is_none();
+    if unable || !is_supported(policy.image) {
         return Err(PlaneError::Unsupported);
     }
     let spare = 1 - active(instance);
@@ -120,6 +122,9 @@ pub fn write_spare(instance: &Instance, policy: &Policy<'_>, number: u32) -> Res
     for name in ["counters", "histories"] {
         let map = instance.map(name);
         map.memory().zero(slot * map.entry, map.entry);
+    }
+    if let Some(learned) = &instance.learned {
+        crate::learned::begin(learned, spare);
     }
     control.store32(offset_of!(Control, slot_hooks) + slot * 4, policy.hooks);
     let lanes = crate::lanes::of(policy.image, policy.hooks);

@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 
+use weir_engine::image::layout::FEATURE_LEARNED;
 use weir_engine::packet::{Arrival, convert};
 use weir_policy::model::{Family, Hook};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -50,6 +51,15 @@ impl TestRun {
     pub fn new(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         Ok(TestRun {
+            instance: load(capacity, true, !FEATURE_LEARNED, None)?,
+            whole_way: Cell::new(false),
+        })
+    }
+
+    /// Load the programs for policies whose rules make states.
+    pub fn learning(capacity: Capacity) -> Result<TestRun> {
+        crate::features::check()?;
+        Ok(TestRun {
             instance: load(capacity, true, u32::MAX, None)?,
             whole_way: Cell::new(false),
         })
@@ -71,13 +81,16 @@ impl TestRun {
         &self.instance
     }
 
-    /// Put a policy in force: counters, histories and flows start at zero.
+    /// Put a policy in force: counters, histories, flows and states start at zero.
     pub fn install(&self, policy: &Policy<'_>) -> Result<()> {
         let number = swap::generation(&self.instance, swap::active(&self.instance)) + 1;
         swap::write_spare(&self.instance, policy, number)?;
         swap::flip(&self.instance);
         let flows = self.instance.map("flows");
         flows.memory().zero(0, flows.entry);
+        if let Some(learned) = &self.instance.learned {
+            crate::learned::clear(learned);
+        }
         Ok(())
     }
 

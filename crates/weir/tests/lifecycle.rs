@@ -93,15 +93,12 @@ fn ipfilter_rules_are_enforced_by_last_match() {
         packets(1) >= 3 && packets(2) == packets(1) && packets(5) > packets(1),
         "{lines}"
     );
-    let refused = "pass in proto tcp from any to any port = 22 keep state\n";
-    folder.file("state.conf", refused);
+    let refused = "auth in proto tcp from any to any port = 22\n";
+    folder.file("auth.conf", refused);
     let run = folder
-        .weir(&["apply", "--netns", &netns.0, "state.conf"])
+        .weir(&["apply", "--netns", &netns.0, "auth.conf"])
         .expect(3);
-    assert!(
-        run.err.contains("`keep state` is not enforced yet"),
-        "{run:?}"
-    );
+    assert!(run.err.contains("`auth` is not enforced yet"), "{run:?}");
     folder.weir(&["unload", "--netns", &netns.0]).expect(0);
 }
 

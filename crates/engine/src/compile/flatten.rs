@@ -139,7 +139,8 @@ fn propose(entry: &mut Entry, verdict: Verdict) {
     entry.reject = reject;
 }
 
-fn verdict_numbers(verdict: Verdict) -> (u8, u16) {
+/// Number and kind of reject of a verdict.
+pub fn verdict_numbers(verdict: Verdict) -> (u8, u16) {
     match verdict {
         Verdict::Accept => (1, 0),
         Verdict::Drop => (2, 0),
@@ -259,6 +260,11 @@ impl Flattener<'_, '_> {
                     (entry.verdict, entry.reject) = verdict_numbers(verdict);
                     entry.flags = layout::FLAG_STANDING;
                 }
+            }
+            Flow::Refuse => entry.flags = layout::FLAG_REFUSE,
+            Flow::AsLearned => {
+                // The number only says that the walk ends here.
+                (entry.verdict, entry.flags) = (2, layout::FLAG_AS_LEARNED);
             }
             Flow::Verdict(verdict) => (entry.verdict, entry.reject) = verdict_numbers(verdict),
             Flow::Return => self.returns.push(at),

@@ -14,6 +14,7 @@ mod hash;
 mod interfaces;
 mod known;
 mod layers;
+mod learners;
 mod maps;
 mod reduce;
 mod residual;
@@ -221,6 +222,9 @@ fn features(entry: &Entry) -> u32 {
     let test = |test: &layout::Test| match test.kind {
         layout::TEST_CT => layout::FEATURE_FLOW_FIELDS,
         layout::TEST_HISTORY => layout::FEATURE_HISTORY,
+        layout::TEST_LEARNED | layout::TEST_LEARN | layout::TEST_OUT_OF_WINDOW => {
+            layout::FEATURE_LEARNED
+        }
         layout::TEST_UNTIL => layout::FEATURE_LIFETIMES,
         _ => 0,
     };
@@ -258,6 +262,7 @@ impl RootMaker<'_> {
         };
         let mut blob = Blob {
             records: self.records.to_vec(),
+            learners: learners::records(self.policy),
             ..Blob::default()
         };
         let limits = Limits {

@@ -20,6 +20,8 @@ pub struct Blob {
     pub bytes: Vec<u8>,
     /// Parameters of the policy's histories.
     pub records: Vec<Record>,
+    /// Parameters of its learners.
+    pub learners: Vec<layout::Learner>,
 }
 
 impl Blob {
@@ -129,6 +131,9 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
             (out.a, out.b) = *segments;
         }
         Cond::Ct(field) => flow_field(field, &mut out, blob).map_err(unsupported)?,
+        Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow => {
+            of_states(&test.cond, &mut out, blob);
+        }
         Cond::History(id) => {
             (out.kind, out.a) = (layout::TEST_HISTORY, id.0);
             let record = blob.records[id.0 as usize];
@@ -138,6 +143,19 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
     }
     all.push(out);
     Ok(all)
+}
+
+/// Tests of states that rules made.
+fn of_states(cond: &Cond, out: &mut Test, blob: &mut Blob) {
+    out.kind = match cond {
+        Cond::Learned => layout::TEST_LEARNED,
+        Cond::Learn(_) => layout::TEST_LEARN,
+        _ => layout::TEST_OUT_OF_WINDOW,
+    };
+    if let Cond::Learn(id) = cond {
+        let record = blob.learners[id.0 as usize];
+        (out.a, out.at) = (id.0, blob.add(record.as_bytes()));
+    }
 }
 
 fn ipsec_bit(leaving: bool) -> u32 {

@@ -2,6 +2,7 @@
 //!
 //! All offsets are bytes from the start of the image. Little-endian.
 
+pub use super::learner::*;
 use weir_policy::model::{Family, Hook, Table};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -127,6 +128,8 @@ pub const FEATURE_CHANGES: u32 = 1;
 pub const FEATURE_FLOW_FIELDS: u32 = 2;
 /// Some test remembers.
 pub const FEATURE_HISTORY: u32 = 4;
+/// Some rule makes states.
+pub const FEATURE_LEARNED: u32 = 16;
 /// Entries of sets have lifetimes, so [`Header::loaded_ms`] matters.
 pub const FEATURE_LIFETIMES: u32 = 8;
 
@@ -432,6 +435,10 @@ pub struct Entry {
 pub const FLAG_PROPOSE: u8 = 0x80;
 /// If a proposal stands it decides, and the entry neither counts nor has a say.
 pub const FLAG_STANDING: u8 = 0x40;
+/// With any verdict of its own: the state just found gives verdict and deciding rule.
+pub const FLAG_AS_LEARNED: u8 = 0x20;
+/// With no verdict of its own: the verdict that stands becomes a drop.
+pub const FLAG_REFUSE: u8 = 0x10;
 /// The verdict of a proposal.
 pub const FLAG_VERDICT: u8 = 3;
 /// Dropped because the transport header is cut short: nothing counts, no rule decides.
@@ -504,8 +511,14 @@ pub const TEST_STATE: u8 = 22;
 pub const TEST_HANDLING: u8 = 23;
 /// The proposal that stands is of rule `a`.
 pub const TEST_PROPOSED: u8 = 24;
+/// The packet belongs to a learned state; noted there.
+pub const TEST_LEARNED: u8 = 25;
+/// Makes a state of learner `a`, whose [`Learner`] is at `at`; holds when one was made.
+pub const TEST_LEARN: u8 = 26;
+/// [`TEST_LEARNED`] has found a state that the packet is of, but for its place in the window.
+pub const TEST_OUT_OF_WINDOW: u8 = 27;
 /// The highest of them.
-pub const TEST_LAST: u8 = TEST_PROPOSED;
+pub const TEST_LAST: u8 = TEST_OUT_OF_WINDOW;
 /// History object `a`; its parameters at `at`.
 pub const TEST_HISTORY: u8 = 18;
 /// Time since the image was loaded is below `a` seconds.

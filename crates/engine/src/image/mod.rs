@@ -6,6 +6,7 @@
 
 mod check;
 pub mod layout;
+pub mod learner;
 pub mod write;
 
 pub use check::{Error, Image};

@@ -38,6 +38,19 @@ pub struct Flow {
     pub mark: u32,
 }
 
+/// What a state says of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Learned {
+    /// The rule that made it.
+    pub rule: RuleId,
+    /// Its verdict.
+    pub verdict: Verdict,
+    /// The packet counts at that rule.
+    pub counts: bool,
+    /// The packet is logged.
+    pub logs: bool,
+}
+
 /// What remembers packets, and what only the host knows.
 pub trait Live {
     /// Connection tracking looks at a packet before the rules.
@@ -50,6 +63,14 @@ pub trait Live {
     fn set_connmark(&mut self, mark: u32);
     /// Tests, and so touches, a history.
     fn history(&mut self, id: u32, packet: &Packet, now_ms: u64) -> bool;
+    /// Whether the packet belongs to a learned state, which notes it.
+    fn learned(&mut self, packet: &Packet, passage: &Passage, now_ms: u64) -> bool;
+    /// Whether the last look found a state but for its window.
+    fn is_out_of_window(&self) -> bool;
+    /// Makes a state of a learner; whether that was possible.
+    fn learn(&mut self, id: u32, packet: &Packet, passage: &Passage, now_ms: u64) -> bool;
+    /// What the learner says of the packet whose state was found.
+    fn as_learned(&self, packet: &Packet) -> Option<Learned>;
     /// The routing type of an address: 1 local, 2 broadcast, 4 multicast, 8 unicast.
     fn address_type(&self, family: Family, address: u128) -> u32;
 }
@@ -233,6 +254,12 @@ impl<'b> Runner<'b> {
                 let proposed = entry.flags & layout::FLAG_VERDICT;
                 standing = Some((verdict(proposed, entry.reject), entry.rule));
             }
+            if entry.flags & layout::FLAG_REFUSE != 0 {
+                standing.iter_mut().for_each(|s| s.0 = Verdict::Drop);
+            }
+            if entry.flags & layout::FLAG_AS_LEARNED != 0 {
+                return self.as_learned(packet, live, out);
+            }
             if entry.verdict != 0 {
                 out.verdict = verdict(entry.verdict, entry.reject);
                 out.decided_by = out.matched.last().copied();
@@ -240,6 +267,25 @@ impl<'b> Runner<'b> {
             }
             position = entry.next_match;
         }
+    }
+
+    /// Does what the learner says whose state was found.
+    fn as_learned(&mut self, packet: &Packet, live: &impl Live, out: &mut Outcome) {
+        let Some(learned) = live.as_learned(packet) else {
+            out.verdict = Verdict::Drop;
+            return;
+        };
+        let rule = learned.rule;
+        if learned.counts {
+            let counters = &mut self.counters[rule.0 as usize];
+            counters.packets += 1;
+            counters.bytes += u64::from(packet.length);
+            out.matched.push(rule);
+        }
+        if learned.logs {
+            out.ops.push((rule, 0));
+        }
+        (out.verdict, out.decided_by) = (learned.verdict, Some(rule));
     }
 
     fn count(&mut self, entry: &Entry, packet: &Packet, out: &mut Outcome) {

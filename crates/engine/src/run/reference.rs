@@ -2,10 +2,10 @@
 //! for tests in which only the classifier differs from the evaluator.
 
 use super::{Flow, Live};
-use weir_policy::eval::Locals;
 use weir_policy::eval::history::Histories;
 use weir_policy::eval::track::{Seen, Tracker};
-use weir_policy::model::{AddrType, CtState, Family, HistoryId, Packet, Policy};
+use weir_policy::eval::{Learned, Locals, Passage, learned_verdict};
+use weir_policy::model::{AddrType, CtState, Family, HistoryId, LearnerId, Packet, Policy};
 
 /// The reference memory of one policy.
 #[derive(Debug)]
@@ -16,6 +16,9 @@ pub struct Reference {
     pub histories: Histories,
     /// Addresses of the host.
     pub locals: Locals,
+    /// States that rules made.
+    pub learned: Learned,
+    policy: Policy,
     seen: Option<Seen>,
 }
 
@@ -26,6 +29,12 @@ impl Reference {
             tracker: Tracker::default(),
             histories: Histories::new(policy),
             locals: Locals::default(),
+            learned: Learned::default(),
+            policy: Policy {
+                learners: policy.learners.clone(),
+                states_max: policy.states_max,
+                ..Policy::default()
+            },
             seen: None,
         }
     }
@@ -33,6 +42,7 @@ impl Reference {
     /// Forgets the packet last looked at: a new one begins its way.
     pub fn begin(&mut self) {
         self.seen = None;
+        self.learned.begin();
     }
 }
 
@@ -84,6 +94,30 @@ impl Live for Reference {
             self.seen.as_ref(),
             now_ms,
         )
+    }
+
+    fn learned(&mut self, packet: &Packet, passage: &Passage, now_ms: u64) -> bool {
+        let learners = &self.policy.learners;
+        self.learned.look(learners, packet, passage, now_ms)
+    }
+
+    fn is_out_of_window(&self) -> bool {
+        self.learned.is_out_of_window()
+    }
+
+    fn learn(&mut self, id: u32, packet: &Packet, passage: &Passage, now_ms: u64) -> bool {
+        let (policy, id) = (&self.policy, LearnerId(id));
+        self.learned.learn(policy, id, packet, passage, now_ms)
+    }
+
+    fn as_learned(&self, packet: &Packet) -> Option<super::Learned> {
+        let learner = &self.policy.learners[self.learned.found()?.learner.0 as usize];
+        Some(super::Learned {
+            rule: learner.rule,
+            verdict: learned_verdict(learner, packet),
+            counts: learner.counts,
+            logs: learner.log.is_some(),
+        })
     }
 
     fn address_type(&self, family: Family, address: u128) -> u32 {

@@ -110,6 +110,9 @@ pub fn pure_condition(
         | Cond::Set { .. }
         | Cond::History(_)
         | Cond::ProposedBy(_)
+        | Cond::Learned
+        | Cond::Learn(_)
+        | Cond::OutOfWindow
         | Cond::Any(_) => return None,
         _ => transport_condition(cond, packet),
     })

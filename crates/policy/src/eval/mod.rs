@@ -13,10 +13,12 @@ mod fields;
 pub mod history;
 pub mod ipf;
 pub mod ipfw;
+mod learned;
 mod sets;
 pub mod track;
 
 pub use fields::{Truth, address_in, pure_condition, tcp_option};
+pub use learned::{Found, Learned, learned_verdict};
 pub use sets::Sets;
 
 use crate::model::{
@@ -50,6 +52,9 @@ pub struct Passage {
     pub state: Option<CtState>,
     /// What tracking found.
     pub seen: Option<Seen>,
+    /// The packet as IPFilter sees it, which the caller gives for policies that learn. Where it
+    /// is missing, the packet belongs to no state and none is made for it.
+    pub facts: Option<Box<ipf::IpfPacket>>,
 }
 
 impl Passage {
@@ -118,6 +123,8 @@ pub struct Evaluator<'p> {
     pub tracker: Tracker,
     /// Limits, lists and counts.
     pub histories: Histories,
+    /// States that rules made.
+    pub learned: Learned,
     /// Named sets.
     pub sets: Sets,
     /// Addresses of the host.
@@ -147,6 +154,7 @@ impl<'p> Evaluator<'p> {
             policy,
             tracker: Tracker::default(),
             histories: Histories::new(policy),
+            learned: Learned::default(),
             sets: Sets::new(&policy.sets, now_ms),
             locals: Locals::default(),
             counters: vec![Counters::default(); policy.rule_count as usize],
@@ -175,6 +183,7 @@ impl<'p> Evaluator<'p> {
                 continue;
             };
             let mut standing = None;
+            self.learned.begin();
             let place = (root.chain, table, 0);
             match self.chain(place, packet, passage, now_ms, &mut out, &mut standing) {
                 Walked::Verdict(verdict, rule) => {
@@ -267,6 +276,11 @@ impl<'p> Evaluator<'p> {
                     group
                 }
                 Flow::Jump(target) | Flow::Goto(target) => target,
+                Flow::Refuse => {
+                    standing.iter_mut().for_each(|s| s.0 = Verdict::Drop);
+                    continue;
+                }
+                Flow::AsLearned => return self.as_learned(packet, out),
             };
             let place = (target, table, depth + 1);
             match self.chain(place, packet, passage, now_ms, out, standing) {
@@ -282,6 +296,22 @@ impl<'p> Evaluator<'p> {
             }
         }
         self.end_of_chain(id, table, packet, out, standing)
+    }
+
+    /// Does what the learner says whose state was found.
+    fn as_learned(&mut self, packet: &Packet, out: &mut Judgement) -> Walked {
+        let policy = self.policy;
+        let Some(found) = self.learned.found() else {
+            unreachable!("a rule asks for a state before it does what that says");
+        };
+        let learner = &policy.learners[found.learner.0 as usize];
+        if learner.counts {
+            self.count(learner.rule, packet, out);
+        }
+        let log = learner.log.iter();
+        out.ops
+            .extend(log.map(|log| (learner.rule, Op::Log(log.clone()))));
+        Walked::Verdict(learned_verdict(learner, packet), learner.rule)
     }
 
     fn end_of_chain(
@@ -369,6 +399,15 @@ impl<'p> Evaluator<'p> {
                 Some(seen) => self.tracker.field(field, seen, now_ms),
                 None => Truth::Absent,
             },
+            Cond::Learned => {
+                let (learned, learners) = (&mut self.learned, &self.policy.learners);
+                learned.look(learners, packet, passage, now_ms).into()
+            }
+            Cond::Learn(id) => {
+                let (learned, policy) = (&mut self.learned, self.policy);
+                learned.learn(policy, *id, packet, passage, now_ms).into()
+            }
+            Cond::OutOfWindow => self.learned.is_out_of_window().into(),
             Cond::History(id) => self
                 .histories
                 .test(*id, packet, &self.tracker, seen, now_ms)

@@ -52,6 +52,10 @@ pub enum Flow {
         /// Whether the proposal decides on coming back, if it still stands.
         quick: bool,
     },
+    /// What the learner says whose state [`super::Cond::Learned`] has found: its rule decides.
+    AsLearned,
+    /// The verdict that stands becomes a drop, of the same rule.
+    Refuse,
 }
 
 /// Something done to or noted about a packet while evaluation goes on.

@@ -3,7 +3,7 @@
 //! A condition on a field that the packet does not have (ports of a later fragment, the MAC address
 //! of a packet made here) does not hold, negated or not.
 
-use super::{HistoryId, RangeSet, SetField, SetId};
+use super::{HistoryId, LearnerId, RangeSet, SetField, SetId};
 
 /// A condition, possibly negated.
 #[derive(Clone, Debug, PartialEq)]
@@ -241,6 +241,13 @@ pub enum Cond {
     },
     /// Something that remembers; see [`super::HistoryObject`].
     History(HistoryId),
+    /// The packet belongs to a state that a rule made; see [`super::Learner`]. Asking is noted by
+    /// that state: its window and its lifetime go on.
+    Learned,
+    /// Makes a state for the packet; holds when one was made.
+    Learn(LearnerId),
+    /// [`Cond::Learned`] found a state that the packet is of, but for its place in the window.
+    OutOfWindow,
     /// One of these holds, tried in order. Unlike other conditions it doesn't hold where the packet
     /// has none of the fields, so that its negation does: negated over one test it is the strict
     /// opposite of that test.
@@ -252,7 +259,7 @@ impl Cond {
     /// it changes something.
     pub fn remembers(&self) -> bool {
         match self {
-            Cond::History(_) => true,
+            Cond::History(_) | Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow => true,
             Cond::Any(tests) => tests.iter().any(|test| test.cond.remembers()),
             _ => false,
         }

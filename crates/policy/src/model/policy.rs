@@ -1,6 +1,6 @@
 //! A whole policy: chains of rules, the roots at which packets enter them, sets and histories.
 
-use super::{Flow, HistoryObject, NamedSet, Op, Test, Verdict};
+use super::{Flow, HistoryObject, Learner, NamedSet, Op, Test, Verdict};
 
 /// The address family that a chain, rule or packet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -159,6 +159,10 @@ pub struct Policy {
     pub sets: Vec<NamedSet>,
     /// Things that remember: limits, recent lists, connection limits ...
     pub histories: Vec<HistoryObject>,
+    /// What rules remember as states.
+    pub learners: Vec<Learner>,
+    /// States at once, but for those of learners with a limit of their own.
+    pub states_max: u32,
     /// How many [`RuleId`]s exist: ids are `0..rule_count`.
     pub rule_count: u32,
     /// A condition on a transport header that is cut short just doesn't hold. Otherwise, as

@@ -54,6 +54,8 @@ pub fn flow(policy: &Policy, flow: Flow) -> String {
         Flow::Goto(chain) => format!("over to {}", policy.chain(chain).name),
         Flow::Return => "returns".to_owned(),
         Flow::Skip(_) => "skips rules".to_owned(),
+        Flow::AsLearned => "what the rule said that made its state".to_owned(),
+        Flow::Refuse => "drop in place of the verdict so far".to_owned(),
         Flow::Propose(proposed) => format!("{} for now", verdict(proposed)),
         Flow::Head {
             verdict: proposed,

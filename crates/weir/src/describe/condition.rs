@@ -66,6 +66,9 @@ fn condition(policy: &Policy, family: Family, cond: &Cond) -> String {
             let all: Vec<String> = tests.iter().map(|t| test(policy, family, t)).collect();
             all.join(" or ")
         }
+        Cond::Learned => "belongs to a state".to_owned(),
+        Cond::Learn(_) => "a state was made".to_owned(),
+        Cond::OutOfWindow => "of a state, but outside its window".to_owned(),
         Cond::History(id) => history(&policy.histories[id.0 as usize].kind),
         _ => transport(cond),
     }

@@ -73,6 +73,9 @@ pub fn observed(cond: &Cond, packet: &Packet, moment: Moment, locals: &Locals) -
         | Cond::Fragments(_)
         | Cond::CutShort
         | Cond::ProposedBy(_)
+        | Cond::Learned
+        | Cond::Learn(_)
+        | Cond::OutOfWindow
         | Cond::History(_) => return None,
         _ => return transport(cond, packet),
     })

@@ -3,10 +3,11 @@
 use super::{Error, Image};
 use crate::image::layout::{
     AddressMap, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC, DIM_SRC_PORT, Entry,
-    FLAG_PROPOSE, FLAG_STANDING, FLAG_VERDICT, Fold, GROUP_MAX, HashTable, Leaf, Map, OPS_MAX, Op,
-    Pattern, Prefixes4, RULES_MAX, Record4, Record6, Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX,
-    Split, TABLES_MAX, TEST_CT, TEST_DST_MASKED, TEST_HISTORY, TEST_LAST, TEST_LENGTH, TEST_SCTP,
-    TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test,
+    FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING, FLAG_VERDICT, Fold, GROUP_MAX,
+    HashTable, Leaf, Learner, Map, OPS_MAX, Op, Pattern, Prefixes4, RULES_MAX, Record4, Record6,
+    Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_CT, TEST_DST_MASKED,
+    TEST_HISTORY, TEST_LAST, TEST_LEARN, TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED,
+    TEST_TCP_MSS, TESTS_MAX, Test,
 };
 
 pub(super) type Checked = Result<(), Error>;
@@ -180,8 +181,13 @@ impl Checker<'_, '_> {
         let proposes = entry.flags & FLAG_PROPOSE != 0;
         let named =
             !proposes || entry.verdict == 0 && entry.rules == 1 && entry.flags & FLAG_VERDICT != 0;
-        let known = entry.flags & !(FLAG_PROPOSE | FLAG_STANDING | FLAG_VERDICT) == 0;
+        let all = FLAG_PROPOSE | FLAG_STANDING | FLAG_VERDICT | FLAG_AS_LEARNED | FLAG_REFUSE;
+        let known = entry.flags & !all == 0;
         hold(known && named, "what an entry proposes")?;
+        hold(
+            entry.flags & FLAG_AS_LEARNED == 0 || entry.verdict != 0,
+            "an entry that decides by a state",
+        )?;
         hold(usize::from(entry.tests) <= TESTS_MAX, "the number of tests")?;
         self.array(
             entry.tests_at,
@@ -230,6 +236,14 @@ impl Checker<'_, '_> {
                             Err(error)
                         }
                     })
+            }
+            TEST_LEARN => {
+                self.array(test.at, 1, size_of::<Learner>(), "a learner")?;
+                let learner: Learner = self.image.read(test.at);
+                let header = self.image.header();
+                let verdicts = learner.verdict.iter().all(|v| (1..=3).contains(v));
+                hold(verdicts, "the verdict of a learner")?;
+                hold(learner.rule < header.rule_count, "the rule of a learner")
             }
             TEST_HISTORY => {
                 hold(test.a < self.image.header().history_count, "a history")?;
@@ -287,6 +301,7 @@ const _: () = assert!(
     size_of::<Entry>() == 32
         && size_of::<Test>() == 32
         && size_of::<Op>() == 16
+        && size_of::<Learner>() == 64
         && size_of::<Split>() == 16
         && size_of::<Leaf>() == 8
         && size_of::<HashTable>() == 64

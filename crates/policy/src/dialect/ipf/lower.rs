@@ -7,11 +7,16 @@
 //! deciding rule logs is logged behind the list, if its proposal still stands there. Accounting
 //! lists are chains of their own, in front of `in` and, for what passed, behind `out`.
 //!
-//! Not here yet, refused by name: whatever remembers packets (`keep`, `pps`), whatever sends them
-//! elsewhere, and conditions that [`crate::model::Packet`] has no field for. `eval::ipf` is the
-//! meaning; tests compare both.
+//! Where rules keep states, each list begins with a look at them (`keep`).
+//!
+//! Not here yet, refused by name: `keep frags`, `pps`, whatever sends packets elsewhere, and
+//! conditions that [`crate::model::Packet`] has no field for. `eval::ipf` is the meaning; tests
+//! compare both.
 
 mod conditions;
+mod keep;
+
+pub use keep::STATES_MAX;
 
 use super::ast::{Action, Direction, Name, Return, Rule};
 use super::load::{List, RuleSet, Unit, unit};
@@ -24,12 +29,24 @@ use crate::syntax::{Diagnostic, Sources};
 use std::collections::BTreeMap;
 
 /// How to lower.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct LowerOptions {
     /// Packets that no rule matched are blocked.
     pub default_block: bool,
     /// As 4.1: a `log quick` rule ends the evaluation.
     pub log_quick_ends: bool,
+    /// States at once, at most [`STATES_MAX`].
+    pub states_max: u32,
+}
+
+impl Default for LowerOptions {
+    fn default() -> Self {
+        Self {
+            default_block: false,
+            log_quick_ends: false,
+            states_max: STATES_MAX,
+        }
+    }
 }
 
 /// Nesting of groups.
@@ -55,6 +72,7 @@ pub fn lower(
             sources: sources.names(),
             rule_count: set.rules.len() as u32,
             short_goes_on: true,
+            states_max: options.states_max.min(STATES_MAX),
             ..Policy::default()
         },
         groups: BTreeMap::new(),
@@ -128,8 +146,6 @@ impl Lowering<'_> {
         let log = rule.log.unwrap_or_default();
         let parts = [
             (action.is_some(), action.unwrap_or_default()),
-            (rule.keep_state.is_some(), "`keep state`"),
-            (rule.keep_frags.is_some(), "`keep frags`"),
             (rule.keep_limit.is_some(), "`keep limit`"),
             (rule.pps.is_some(), "`pps`"),
             (rule.rule_ttl.is_some(), "`rule-ttl`"),
@@ -157,6 +173,9 @@ impl Lowering<'_> {
                 self.cannot(rule, what, LATER);
             }
         }
+        for what in keep::missing(rule) {
+            self.cannot(rule, what, LATER);
+        }
         if let Some(what) = conditions::missing(rule, self.tables) {
             self.cannot(rule, &what, LATER);
         }
@@ -179,7 +198,8 @@ impl Lowering<'_> {
                 let chain = self.list("account", family, account, Unit::Account, table, true);
                 self.enter(family, counted, table, chain);
             }
-            if !filter.is_empty() || self.options.default_block {
+            // States see packets of both directions, whichever rules made them.
+            if !filter.is_empty() || self.options.default_block || self.learns() {
                 let name = ["in", "out"][direction as usize];
                 let chain = self.list(name, family, filter, Unit::Filter, Table::Filter, true);
                 self.enter(family, hooks, Table::Filter, chain);
@@ -218,6 +238,9 @@ impl Lowering<'_> {
         // Where each rule of the list begins, for skips.
         let mut starts = Vec::with_capacity(list.len() + 1);
         let mut skips = Vec::new();
+        if is_root && unit == Unit::Filter && self.learns() {
+            rules.push(self.look());
+        }
         for (position, &number) in list.iter().enumerate() {
             starts.push(rules.len());
             let rule = &self.set.rules[number];
@@ -234,8 +257,11 @@ impl Lowering<'_> {
         for (at, to) in skips {
             rules[at].flow = Flow::Skip(starts[to] as u32);
         }
-        if is_root && unit == Unit::Filter {
-            self.logs(family, &mut rules);
+        if let (true, Unit::Filter, Some(first)) = (is_root, unit, list.first()) {
+            let direction = self.set.rules[*first].direction;
+            let proposing = self.proposing(family, direction, &rules);
+            rules.extend(self.learn_at_the_end(&proposing));
+            rules.extend(self.logs(proposing));
         }
         let blocks = self.options.default_block && unit == Unit::Filter;
         let policy = is_root.then(|| ChainPolicy {
@@ -308,6 +334,10 @@ impl Lowering<'_> {
             .head
             .as_ref()
             .map(|head| self.group(family, unit, table, head));
+        let learner = match rule.quick && unit == Unit::Filter {
+            true => self.learner(number),
+            false => None,
+        };
         let log = Op::Log(LogOp {
             level: rule
                 .log
@@ -364,11 +394,14 @@ impl Lowering<'_> {
                 cond: Cond::Proto(RangeSet::one(TCP)),
             };
             let with = |negate| tests.iter().cloned().chain([tcp(negate)]).collect();
-            rules.push(made(with(false), ops.clone(), flow(verdict)));
-            rules.push(made(with(true), ops, flow(Verdict::Drop)));
+            let reset = made(with(false), ops.clone(), flow(verdict));
+            let drop = made(with(true), ops, flow(Verdict::Drop));
+            for rule in [reset, drop] {
+                push(rules, rule, learner);
+            }
             return;
         }
-        rules.push(made(tests, ops, flow(verdict)));
+        push(rules, made(tests, ops, flow(verdict)), learner);
     }
 
     /// The chain of a group.
@@ -383,23 +416,35 @@ impl Lowering<'_> {
         chain
     }
 
-    /// Behind a list: what its rules log when their proposal stands. Each asks its rule's own
-    /// conditions too, so that a packet meets only those that matched it.
-    fn logs(&mut self, family: Family, rules: &mut Vec<crate::model::Rule>) {
+    /// The rules of a list and its groups that propose a verdict.
+    fn proposing(
+        &self,
+        family: Family,
+        direction: Direction,
+        rules: &[crate::model::Rule],
+    ) -> Vec<crate::model::Rule> {
         let chains = self
             .policy
             .chains
             .iter()
             .filter(|chain| chain.family == family);
         let of_groups = chains.flat_map(|chain| &chain.rules);
-        let proposing: Vec<crate::model::Rule> = rules
+        let proposes =
+            |rule: &&crate::model::Rule| matches!(rule.flow, Flow::Propose(_) | Flow::Head { .. });
+        rules
             .iter()
             .chain(of_groups)
-            .filter(|rule| matches!(rule.flow, Flow::Propose(_) | Flow::Head { .. }))
-            .filter(|rule| self.set.rules[rule.id.0 as usize].log.is_some())
+            .filter(proposes)
+            .filter(|rule| self.set.rules[rule.id.0 as usize].direction == direction)
             .cloned()
-            .collect();
-        for mut rule in proposing {
+            .collect()
+    }
+
+    /// Behind a list: what its rules log when their proposal stands. Each asks its rule's own
+    /// conditions too, so that a packet meets only those that matched it.
+    fn logs(&mut self, mut proposing: Vec<crate::model::Rule>) -> Vec<crate::model::Rule> {
+        proposing.retain(|rule| self.set.rules[rule.id.0 as usize].log.is_some());
+        for rule in &mut proposing {
             let log = self.set.rules[rule.id.0 as usize].log.unwrap_or_default();
             rule.tests.push(Test {
                 negate: false,
@@ -412,8 +457,20 @@ impl Lowering<'_> {
             rule.flow = Flow::Next;
             rule.id = self.hidden();
             rule.index = crate::model::Rule::HIDDEN;
-            rules.push(rule);
         }
+        proposing
+    }
+}
+
+/// Adds a rule, and where it makes a state, what is left of it when it can't.
+fn push(
+    rules: &mut Vec<crate::model::Rule>,
+    rule: crate::model::Rule,
+    learner: Option<crate::model::LearnerId>,
+) {
+    match learner {
+        Some(learner) => rules.extend(Lowering::learning(rule, learner)),
+        None => rules.push(rule),
     }
 }
 

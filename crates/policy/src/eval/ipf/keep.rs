@@ -140,26 +140,7 @@ impl Evaluator<'_> {
     }
 
     fn may_add(&self, walk: &Walk<'_>, rule: usize) -> bool {
-        let packet = walk.packet;
-        if !packet.is_trackable() {
-            return false;
-        }
-        let flags = packet.tcp.map_or(0, |tcp| tcp.flags);
-        if walk.attributes & attribute::OOW != 0 && flags & SYN == 0 {
-            return false;
-        }
-        let fits = match packet.proto {
-            TCP => packet.tcp.is_some() && flags & RST == 0,
-            ICMP | ICMPV6 => packet.icmp.as_ref().is_some_and(|icmp| {
-                let queries: &[u8] = match packet.family {
-                    Family::V4 => &[8, 13, 15, 17],
-                    Family::V6 => &[128, 130, 133, 135, 139],
-                };
-                queries.contains(&icmp.kind)
-            }),
-            _ => true,
-        };
-        fits && self.room_for(packet, rule)
+        may_be_kept(walk.packet, walk.attributes) && self.room_for(walk.packet, rule)
     }
 
     /// The limits of the table and of the rule.
@@ -261,6 +242,28 @@ impl Evaluator<'_> {
             }
         }
         Pass::of(rule, number, flags)
+    }
+}
+
+/// Whether a state can begin with this packet.
+pub(in crate::eval) fn may_be_kept(packet: &super::IpfPacket, attributes: u32) -> bool {
+    if !packet.is_trackable() {
+        return false;
+    }
+    let flags = packet.tcp.map_or(0, |tcp| tcp.flags);
+    if attributes & attribute::OOW != 0 && flags & SYN == 0 {
+        return false;
+    }
+    match packet.proto {
+        TCP => packet.tcp.is_some() && flags & RST == 0,
+        ICMP | ICMPV6 => packet.icmp.as_ref().is_some_and(|icmp| {
+            let queries: &[u8] = match packet.family {
+                Family::V4 => &[8, 13, 15, 17],
+                Family::V6 => &[128, 130, 133, 135, 139],
+            };
+            queries.contains(&icmp.kind)
+        }),
+        _ => true,
     }
 }
 

@@ -20,6 +20,7 @@ mod tables;
 mod tcp;
 
 pub use condition::{Condition, Interfaces};
+pub(in crate::eval) use keep::may_be_kept;
 pub use log::Reason;
 pub use packet::{Icmp, IpfPacket, Tcp};
 pub use tables::{Tables, members};

@@ -214,6 +214,13 @@ impl Table {
             if entry.proto != packet.proto || entry.family != packet.family {
                 continue;
             }
+            // What another identifier names is looked for elsewhere, and not even compared.
+            if packet.icmp.as_ref().is_some_and(|icmp| {
+                let own = named_id(entry.family, entry.icmp.0, entry.icmp.1);
+                own != named_id(packet.family, icmp.kind, icmp.id)
+            }) {
+                continue;
+            }
             let Some(reverse) = entry.matches(packet, *attributes, REPEATED) else {
                 continue;
             };
@@ -341,6 +348,15 @@ fn headers_of(packet: &IpfPacket) -> u16 {
 fn noted(packet: &IpfPacket, attributes: u32) -> u32 {
     let kind = if packet.is_tcp_or_udp() { 1 << 31 } else { 0 };
     attributes & REPEATED | kind
+}
+
+/// The identifier, where it is part of an ICMP entry's name: that of IPv4 queries and of echo.
+fn named_id(family: Family, kind: u8, id: u16) -> u16 {
+    let named = match family {
+        Family::V4 => matches!(kind, 0 | 8 | 13..=18),
+        Family::V6 => matches!(kind, 128 | 129),
+    };
+    if named { id } else { 0 }
 }
 
 /// How long an entry lives from now on.

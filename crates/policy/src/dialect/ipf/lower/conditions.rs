@@ -26,7 +26,7 @@ pub(super) fn missing(rule: &Rule, tables: &Tables) -> Option<String> {
         Matching::Expression(_) => return Some("`exp`".to_owned()),
     };
     let with = fields.with;
-    let known = attribute::FRAG | attribute::FRAG_BODY;
+    let known = attribute::FRAG | attribute::FRAG_BODY | attribute::OOW | attribute::STATE;
     if with.attributes & !known != 0 {
         return Some("this `with`".to_owned());
     }
@@ -122,6 +122,18 @@ impl Made<'_> {
             self.push(false, Cond::Icmp { kind, codes });
         }
         self.fragments(fields.with);
+        self.of_state(fields.with);
+    }
+
+    /// What belongs to a state never comes as far as the rules; what only misses its window does.
+    fn of_state(&mut self, with: With) {
+        let asks = |bit| (with.attributes & bit != 0).then_some(with.attributes_set & bit != 0);
+        if asks(attribute::STATE) == Some(true) {
+            self.push(false, Cond::Never);
+        }
+        if let Some(outside) = asks(attribute::OOW) {
+            self.push(!outside, Cond::OutOfWindow);
+        }
     }
 
     fn side(

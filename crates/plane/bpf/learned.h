@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * States that rules made: the tests WEIR_TEST_LEARNED, WEIR_TEST_LEARN, WEIR_TEST_OUT_OF_WINDOW and
+ * what WEIR_FLAG_AS_LEARNED decides. Twin of policy's eval::ipf::state and eval::learned. Included
+ * by walk.h, only in programs for policies that learn.
+ */
+#ifndef WEIR_LEARNED_H
+#define WEIR_LEARNED_H
+
+#include "learned_table.h"
+#include "learned_tcp.h"
+#include "learned_view.h"
+
+#define LEARNED_TRIES 8		/* entries of one name that a packet is tried on */
+#define LEARNED_OUT_OF_WINDOW 1	/* bits of walk.learned_bits */
+
+/* Attributes that must repeat within one direction. */
+#define LEARNED_REPEATED (IPF_IPOPTS | IPF_MCAST | IPF_BCAST | IPF_MBCAST | IPF_BAD_SRC | \
+			  IPF_LOWTTL | IPF_V6HDRS | IPF_AH)
+#define LEARNED_REPEATED_QUOTED (IPF_IPOPTS | IPF_AH)
+#define LEARNED_NOTED (1u << 31)
+
+static __always_inline bool learned_has_ports(__u8 proto)
+{
+	return proto == IPPROTO_TCP || proto == IPPROTO_UDP;
+}
+
+/* What stands for ports in names: those of TCP and UDP, the identifier of echo and the like. */
+static __always_inline __u32 learned_ports(const struct weir_packet *p)
+{
+	__u32 kind = p->src_port >> 8;
+
+	if (learned_has_ports(p->proto))
+		return p->src_port | (__u32)p->dst_port << 16;
+	if (p->proto == IPPROTO_ICMP && p->family == 4)
+		return p->dst_port;
+	if (p->proto == IPPROTO_ICMPV6 && p->family == 6 && (kind == 128 || kind == 129))
+		return p->dst_port;
+	return 0;
+}
+
+static __always_inline __u32 learned_noted(const struct ipf_view *v, __u8 proto)
+{
+	return (v->attributes & LEARNED_REPEATED) | (learned_has_ports(proto) ? LEARNED_NOTED : 0);
+}
+
+static __always_inline bool learned_same(const __u64 *a, const __u64 *b)
+{
+	return !((a[0] ^ b[0]) | (a[1] ^ b[1]));
+}
+
+/*
+ * Whether a packet fits addresses, ports, interface and options of an entry: 0, or 1 for forward,
+ * 2 for reverse. What is seen for the first time is fixed. The caller has the lock.
+ */
+__noinline int learned_matches(struct learned_entry *e, const struct weir_packet *p,
+			       const struct ipf_view *v, __u32 compared)
+{
+	__u32 reverse, slot, noted, seen, known, out;
+	const __u64 *near, *far;
+
+	if (!e || !p || !v)
+		return 0;
+	if (e->proto != p->proto || e->family != p->family)
+		return 0;
+	out = v->out & 1;
+	reverse = !learned_same(p->dst, e->dst);
+	if (learned_has_ports(e->proto))
+		reverse |= p->src_port != e->src_port || p->dst_port != e->dst_port;
+	slot = (out * 2 + reverse) & 3;
+	known = e->interfaces[slot];
+	if (known && known != LEARNED_ANY_INTERFACE && known != v->interface)
+		return 0;
+	near = reverse ? p->dst : p->src;
+	far = reverse ? p->src : p->dst;
+	if (!learned_same(near, e->src) || !(e->open || learned_same(far, e->dst)))
+		return 0;
+	if (learned_has_ports(e->proto) && reverse &&
+	    (p->src_port != e->dst_port || p->dst_port != e->src_port))
+		return 0;
+	noted = learned_noted(v, p->proto);
+	seen = e->seen[out][reverse & 1];
+	compared |= LEARNED_NOTED;
+	if (seen && (seen & compared) != (noted & compared))
+		return 0;
+	if ((!reverse || e->reply_options) &&
+	    (e->options[reverse & 1] != v->options || e->headers[reverse & 1] != v->headers))
+		return 0;
+	if (e->classes != v->classes)
+		return 0;
+	if (e->open && (reverse || !(v->attributes & IPF_MBCAST))) {
+		e->dst[0] = far[0];
+		e->dst[1] = far[1];
+		e->open = 0;
+	}
+	if (!seen) {
+		e->seen[out][reverse & 1] = noted;
+		if (reverse && !e->reply_options) {
+			e->reply_options = 1;
+			e->options[1] = v->options;
+			e->headers[1] = v->headers;
+		}
+	}
+	if (!known)
+		e->interfaces[slot] = v->interface;
+	return 1 + reverse;
+}
+
+/* Whether an ICMP packet is the query again or its reply. */
+static __always_inline bool learned_pairs(const struct learned_entry *e,
+					  const struct weir_packet *p, bool reverse)
+{
+	__u32 kind = e->src_port, wanted = kind, is = p->src_port >> 8;
+	bool v4 = e->family == 4;
+
+	if (p->transport != WEIR_TRANSPORT_ICMP)
+		return false;
+	if (reverse) {
+		if (v4)
+			wanted = kind == 8 ? 0 : kind + 1;
+		else
+			wanted = kind + 1;
+	}
+	return is == wanted && (!(v4 || kind == 128) || p->dst_port == e->dst_port);
+}
+
+/* How long an entry lives from now on, in milliseconds. */
+static __always_inline __u64 learned_lifetime(const struct learned_entry *e, bool reverse)
+{
+	__u32 age = e->age[reverse & 1];
+
+	if (e->age[0] != ~0U)
+		return (__u64)age * 1000;
+	switch (e->proto) {
+	case IPPROTO_TCP:
+		switch (e->machine.queue) {
+		case LEARNED_ESTABLISHED: return 432000000;
+		case LEARNED_FIN_WAIT_1: return 7200000;
+		case LEARNED_LAST_ACK:
+		case LEARNED_CLOSED: return 30000;
+		}
+		return 240000;
+	case IPPROTO_UDP:
+		return reverse ? 12000 : 120000;
+	case IPPROTO_ICMP:
+	case IPPROTO_ICMPV6:
+		return reverse ? 6000 : 60000;
+	}
+	return 60000;
+}
+
+static __always_inline void learned_count(struct learned_entry *e, const struct weir_packet *p,
+					  bool reverse, bool out)
+{
+	__u32 at = (reverse * 2 + out) & 3;
+
+	e->counts[at][0]++;
+	e->counts[at][1] += p->length;
+}
+
+/* Whether an entry is of another identifier, where that is part of its name. */
+static __always_inline bool learned_misnamed(const struct learned_entry *e,
+					     const struct weir_packet *p)
+{
+	bool named = e->family == 4 || e->src_port == 128;
+
+	if (e->proto != IPPROTO_ICMP && e->proto != IPPROTO_ICMPV6)
+		return false;
+	return (named ? e->dst_port : 0) != learned_ports(p);
+}
+
+/* Whether a packet belongs to the entry in a slot: 0, enum learned_fit. */
+__noinline int learned_try(struct walk *w, __u32 slot)
+{
+	__u8 *table = learned_table();
+	struct learned_entry *e;
+	int way, fit = 0;
+	bool held, reverse;
+
+	if (!w || !table)
+		return 0;
+	e = learned_at(table, slot);
+	if (!e)
+		return 0;
+	held = learned_lock(e);
+	if (e->used && e->expires_ms > w->now_ms && !learned_misnamed(e, &w->packet) &&
+	    (way = learned_matches(e, &w->packet, &w->view, LEARNED_REPEATED))) {
+		reverse = way == 2;
+		fit = LEARNED_INSIDE;
+		if (w->packet.proto == IPPROTO_TCP)
+			fit = w->packet.transport == WEIR_TRANSPORT_TCP ?
+				      learned_step(&e->machine, &w->packet, reverse) :
+				      LEARNED_WRONG;
+		else if ((w->packet.proto == IPPROTO_ICMP || w->packet.proto == IPPROTO_ICMPV6) &&
+			 !learned_pairs(e, &w->packet, reverse))
+			fit = LEARNED_WRONG;
+		if (fit == LEARNED_INSIDE) {
+			learned_count(e, &w->packet, reverse, w->view.out);
+			if (e->proto != IPPROTO_TCP || !e->machine.kept_time)
+				learned_until(table, e, w->now_ms + learned_lifetime(e, reverse));
+		}
+	}
+	learned_unlock(e, held);
+	return fit;
+}
+
+/* An ICMP error about a packet of the entry in a slot: whether it belongs there. */
+__noinline int learned_try_error(struct walk *w, __u32 slot, __u32 found)
+{
+	__u8 *table = learned_table();
+	struct learned_entry *e;
+	bool held, fits = false;
+	__u32 own, original;
+
+	if (!w || !table)
+		return 0;
+	e = learned_at(table, slot);
+	if (!e)
+		return 0;
+	held = learned_lock(e);
+	if (e->used && e->expires_ms > w->now_ms &&
+	    (learned_has_ports(e->proto) || w->about.dst_port == e->dst_port) &&
+	    learned_matches(e, &w->about, &w->quoted, LEARNED_REPEATED_QUOTED) &&
+	    !found && !(e->flags & WEIR_LEARN_NO_ICMP_ERRORS)) {
+		/* Backward: the quoted packet went from the destination to the source. */
+		bool backward = !learned_same(e->src, w->about.src);
+		bool out = !w->quoted.out;
+
+		own = ((1 - backward) * 2 + out) & 3;
+		original = (backward * 2 + (1 - out)) & 3;
+		if (e->icmp_packets[own] <= e->counts[original][0]) {
+			e->icmp_packets[own]++;
+			learned_count(e, &w->packet, !backward, out);
+			fits = true;
+		}
+	}
+	learned_unlock(e, held);
+	return fits;
+}
+
+/* The state that an ICMP error belongs to. Verified on its own. */
+__noinline int learned_of_error(struct walk *w)
+{
+	struct learned_search s = {};
+	const struct weir_packet *about;
+	__u32 found = 0;
+
+	if (!w || weir_parse_embedded(&w->seen.bytes, &w->packet, &w->about))
+		return 0;
+	about = &w->about;
+	if (about->family == 4 && w->packet.transport_offset != 20)
+		return 0;
+	if (about->family == 6 && (w->packet.length < 88 || about->transport == WEIR_TRANSPORT_SHORT))
+		return 0;
+	if (about->transport < WEIR_TRANSPORT_TCP)
+		return 0;
+	if (about->transport == WEIR_TRANSPORT_ICMP &&
+	    icmp_is_error(about->proto, about->src_port >> 8))
+		return 0;
+	if (!learned_has_ports(about->proto) &&
+	    about->proto != (about->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6))
+		return 0;
+	__builtin_memset(&w->quoted, 0, sizeof(w->quoted));
+	ipf_see(&w->seen, &w->about, &w->quoted, w->packet.transport_offset + 8);
+	/* The error goes the other way than the packet that it quotes, at the same interface. */
+	w->quoted.out = w->packet.hook == WEIR_HOOK_PREROUTING;
+	w->quoted.interface = w->view.interface;
+	s.now_ms = w->now_ms;
+	learned_search_begin(&s, about, learned_ports(about));
+	for (int i = 0; i < LEARNED_TRIES; i++) {
+		if (!learned_next(&s))
+			break;
+		/* Those behind the one found fix what they see of it for the first time, too. */
+		if (learned_try_error(w, s.slot, found))
+			found = s.slot + 1;
+	}
+	w->learned = found;
+	return found != 0;
+}
+
+/* Entries of the packet's conversation. */
+__noinline int learned_look_up(struct walk *w)
+{
+	struct learned_search s = {};
+
+	if (!w)
+		return 0;
+	s.now_ms = w->now_ms;
+	learned_search_begin(&s, &w->packet, learned_ports(&w->packet));
+	for (int i = 0; i < LEARNED_TRIES; i++) {
+		int fit;
+
+		if (!learned_next(&s))
+			break;
+		fit = learned_try(w, s.slot);
+		if (fit == LEARNED_INSIDE) {
+			w->learned = s.slot + 1;
+			return 1;
+		}
+		if (fit == LEARNED_OUTSIDE)
+			w->learned_bits = LEARNED_OUT_OF_WINDOW;
+	}
+	return 0;
+}
+
+/* Fill in the packet's view; whether states are any matter of it. */
+static __always_inline bool learned_see(struct walk *w)
+{
+	__builtin_memset(&w->view, 0, sizeof(w->view));
+	return ipf_see(&w->seen, &w->packet, &w->view, 0);
+}
+
+/* Whether the packet belongs to a state, which notes it. */
+__noinline int learned_look(struct walk *w)
+{
+	__u8 *table = learned_table();
+	const struct weir_packet *p;
+
+	if (!w || !table)
+		return 0;
+	w->learned = 0;
+	w->learned_bits = 0;
+	p = &w->packet;
+	if (!((struct learned_header *)table)->count || !learned_see(w))
+		return 0;
+	if (!learned_look_up(w) &&
+	    (p->transport != WEIR_TRANSPORT_ICMP || !learned_of_error(w)))
+		return 0;
+	w->learned_bits = 0;
+	return 1;
+}
+
+/* Whether a state can begin with this packet. */
+static __always_inline bool learned_may_begin(const struct walk *w)
+{
+	const struct weir_packet *p = &w->packet;
+	__u32 kind = p->src_port >> 8;
+
+	if (w->learned_bits & LEARNED_OUT_OF_WINDOW && !(p->tcp_flags & TCP_SYN))
+		return false;
+	if (p->proto == IPPROTO_TCP)
+		return p->transport == WEIR_TRANSPORT_TCP && !(p->tcp_flags & TCP_RST);
+	if (p->proto != IPPROTO_ICMP && p->proto != IPPROTO_ICMPV6)
+		return true;
+	if (p->transport != WEIR_TRANSPORT_ICMP)
+		return false;
+	if (p->family == 4)
+		return kind == 8 || kind == 13 || kind == 15 || kind == 17;
+	return kind == 128 || kind == 130 || kind == 133 || kind == 135 || kind == 139;
+}
+
+/* Fill in an entry that nobody sees yet. */
+__noinline int learned_fill(struct walk *w, struct learned_entry *e)
+{
+	const struct weir_learner *l;
+	const struct weir_packet *p;
+	const struct ipf_view *v;
+	__u32 out, v6;
+
+	if (!w || !e)
+		return 0;
+	l = &w->learner;
+	p = &w->packet;
+	v = &w->view;
+	out = v->out & 1;
+	v6 = p->family == 6;
+	__builtin_memset(&e->expires_ms, 0, sizeof(*e) - 64);
+	e->src[0] = p->src[0];
+	e->src[1] = p->src[1];
+	e->dst[0] = p->dst[0];
+	e->dst[1] = p->dst[1];
+	e->src_port = p->src_port;
+	e->dst_port = p->dst_port;
+	if (p->transport == WEIR_TRANSPORT_ICMP)
+		e->src_port = p->src_port >> 8;
+	e->family = p->family;
+	e->proto = p->proto;
+	e->open = v6 ? p->proto == IPPROTO_ICMPV6 && p->dst[0] >> 56 == 0xff :
+		       !!(v->attributes & (IPF_MCAST | IPF_BCAST | IPF_MBCAST));
+	e->rule = l->rule;
+	e->flags = l->flags;
+	e->verdict = l->verdict[v6];
+	e->reject = l->reject[v6];
+	e->age[0] = l->age[0];
+	e->age[1] = l->age[1];
+	e->classes = v->classes;
+	e->options[0] = v->options;
+	e->headers[0] = v->headers;
+	e->made_s = w->now_ms / 1000;
+	e->interfaces[out * 2] = l->flags & WEIR_LEARN_ANY_INTERFACE ? LEARNED_ANY_INTERFACE :
+								       v->interface;
+	e->seen[out][0] = learned_noted(v, p->proto);
+	e->machine.strict = !!(l->flags & WEIR_LEARN_STRICT);
+	e->machine.loose = !!(l->flags & WEIR_LEARN_LOOSE);
+	if (p->transport == WEIR_TRANSPORT_TCP)
+		learned_begin(&e->machine, p);
+	learned_count(e, p, false, out);
+	return 1;
+}
+
+/* Make a state of a learner (its number and its record in the image); whether that was possible. */
+__noinline int learned_make(struct walk *w, __u32 number, __u32 record_at)
+{
+	__u8 *table = learned_table();
+	struct weir_control *c = weir_get_control();
+	struct learned_header *h = (struct learned_header *)table;
+	struct learned_entry *e;
+	const __u8 *image;
+	__u32 slot;
+	__u64 name;
+
+	if (!w || !table || !c)
+		return 0;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return 0;
+	w->learner = *IMAGE_AT(struct weir_learner, image, image_mask(), record_at);
+	if (!learned_may_begin(w) || !learned_see(w))
+		return 0;
+	if (!learned_admit(w->slot, number, w->learner.limit, w->learner.states_max)) {
+		learned_expire(w->now_ms);
+		if (!learned_admit(w->slot, number, w->learner.limit, w->learner.states_max)) {
+			__sync_fetch_and_add(&h->statistics[LEARNED_NO_ROOM], 1);
+			return 0;
+		}
+	}
+	name = learned_name(w->packet.src, w->packet.dst, learned_ports(&w->packet),
+			    w->packet.proto, w->packet.family);
+	if (w->packet.family == 6 ?
+		    w->packet.proto == IPPROTO_ICMPV6 && w->packet.dst[0] >> 56 == 0xff :
+		    !!(w->view.attributes & (IPF_MCAST | IPF_BCAST | IPF_MBCAST))) {
+		name = learned_open_name(w->packet.src, w->packet.proto, w->packet.family);
+		__sync_fetch_and_add(&h->open, 1);
+	}
+	slot = learned_take(name, w->now_ms);
+	e = learned_at(table, slot);
+	if (!e) {
+		learned_dismiss(table, w->slot, number);
+		__sync_fetch_and_add(&h->statistics[LEARNED_FULL], 1);
+		return 0;
+	}
+	learned_fill(w, e);
+	e->learner = number;
+	e->generation = c->slot_generation[w->slot & 1];
+	e->number = __sync_fetch_and_add(&h->next_number, 1) + 1;
+	learned_until(table, e, w->now_ms + learned_lifetime(e, false));
+	barrier();
+	e->used = 1;
+	__sync_fetch_and_add(&h->statistics[LEARNED_MADE], 1);
+	return 1;
+}
+
+/* What the state says that was found: enum weir_verdict. */
+__noinline int learned_decide(struct walk *w)
+{
+	__u8 *table = learned_table();
+	struct weir_control *c = weir_get_control();
+	struct learned_entry *e;
+	__u32 verdict;
+
+	if (!w || !table || !c)
+		return WEIR_VERDICT_DROP;
+	e = learned_at(table, (__u64)w->learned - 1);
+	if (!e)
+		return WEIR_VERDICT_DROP;
+	verdict = e->verdict & 3;
+	w->reject = e->reject;
+	w->deciding = ~0;
+	if (e->generation == c->slot_generation[w->slot & 1]) {
+		w->deciding = e->rule;
+		if (e->flags & WEIR_LEARN_COUNT)
+			weir_count(w->slot, e->rule, w->packet.length);
+		if (e->flags & WEIR_LEARN_LOG) {
+			struct weir_report r = {
+				.now_ms = w->now_ms,
+				.kind = WEIR_EVENT_LOG,
+				.rule = e->rule,
+				.slot = w->slot,
+				.mark = w->packet.mark,
+			};
+
+			weir_report_event(&w->seen, &w->packet, &r);
+		}
+	}
+	/* An answer that can't be given is a drop. */
+	if (verdict == WEIR_VERDICT_REJECT &&
+	    (w->packet.hook != WEIR_HOOK_PREROUTING ||
+	     (w->reject == WEIR_REJECT_RESET && w->packet.proto != IPPROTO_TCP)))
+		verdict = WEIR_VERDICT_DROP;
+	return verdict;
+}
+
+/* One of the tests. */
+static __always_inline int learned_test(struct walk *w, const struct weir_residual *t)
+{
+	switch (t->kind) {
+	case WEIR_TEST_LEARNED:
+		return learned_look(w);
+	case WEIR_TEST_LEARN:
+		return learned_make(w, t->a, t->at);
+	}
+	return w->learned_bits & LEARNED_OUT_OF_WINDOW;
+}
+
+#endif

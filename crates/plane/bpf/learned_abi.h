@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The bytes of the table of learned states (map `learned`): a header; tags, sixteen to a cache
+ * line; entries of four lines, as many as tags. Twin of plane::learned, which lists them.
+ */
+#ifndef WEIR_LEARNED_ABI_H
+#define WEIR_LEARNED_ABI_H
+
+#include <linux/types.h>
+
+#define LEARNED_LINE_SLOTS 16
+#define LEARNED_LINES 8192		/* a power of two: twice the states that a policy may ask for */
+#define LEARNED_SLOTS (LEARNED_LINES * LEARNED_LINE_SLOTS)
+#define LEARNED_LEARNERS 4096		/* learners that can have a limit of their own */
+#define LEARNED_TAGS_AT 0x9000
+#define LEARNED_ENTRIES_AT (LEARNED_TAGS_AT + LEARNED_SLOTS * 4)
+#define LEARNED_BYTES (LEARNED_ENTRIES_AT + LEARNED_SLOTS * 256)
+
+enum learned_statistic {
+	LEARNED_MADE = 0,
+	LEARNED_EXPIRED = 1,
+	LEARNED_NO_ROOM = 2,		/* a limit of the policy */
+	LEARNED_FULL = 3,		/* both lines of a name are full */
+	LEARNED_SWEEPS = 4,
+	LEARNED_BUSY = 5,		/* a lock was not to be had */
+};
+
+struct learned_header {
+	__u64 next_number;
+	__u64 next_expiry;	/* no entry's time is up before */
+	__u32 count;
+	__u32 open;		/* entries whose destination is not known yet, ever made */
+	__u32 sweeping;
+	__u32 reserved;
+	__u64 statistics[12];
+	__u32 of_learner[2][LEARNED_LEARNERS];	/* by slot of the policy: its entries */
+};
+
+/* One end of a TCP connection: policy's eval::ipf::tcp::End. */
+struct learned_end {
+	__u32 end;
+	__u32 max_end;
+	__u32 max_window;
+	__u8 scale;
+	__u8 scale_seen;
+	__u8 scale_first;
+	__u8 sack;
+};
+
+/* eval::ipf::tcp::Machine. */
+struct learned_machine {
+	struct learned_end ends[2];	/* who began, and the other */
+	__u8 states[2];
+	__u8 queue;
+	__u8 from_syn;
+	__u8 strict;
+	__u8 loose;
+	__u8 kept_time;
+	__u8 deleted;
+};
+
+/* eval::ipf::state::State, and whose it is. */
+struct learned_entry {
+	__u64 src[2];
+	__u64 dst[2];
+	__u16 src_port;		/* ICMP: type */
+	__u16 dst_port;		/* ICMP: identifier */
+	__u8 family;		/* 4 or 6 */
+	__u8 proto;
+	__u8 used;		/* 0: being written, or free */
+	__u8 open;		/* the destination is not known yet */
+	__u32 lock;
+	__u32 rule;
+	__u32 generation;	/* of the policy that the rule is of */
+	__u32 learner;
+	__u64 number;		/* never used twice */
+
+	__u64 expires_ms;
+	struct learned_machine machine;
+	__u16 reject;
+	__u8 verdict;
+	__u8 classes;		/* of security options */
+	__u16 flags;		/* WEIR_LEARN_* */
+	__u8 reply_options;	/* those of replies are known */
+	__u8 padding;
+	__u32 age[2];		/* seconds, ~0: as the protocol has it */
+
+	__u32 interfaces[4];	/* in forward, in reverse, out forward, out reverse; 0: not known */
+	__u32 options[2];
+	__u16 headers[2];
+	__u32 made_s;		/* packet clock in seconds */
+	__u32 seen[2][2];	/* attributes: in or out, forward or reverse */
+	__u32 icmp_packets[4];
+
+	__u64 counts[4][2];	/* in forward, out forward, in reverse, out reverse: packets, bytes */
+};
+#define LEARNED_ANY_INTERFACE 0xffffffffu
+
+_Static_assert(sizeof(struct learned_machine) == 40, "plane::learned");
+_Static_assert(sizeof(struct learned_entry) == 256, "four cache lines");
+_Static_assert(__builtin_offsetof(struct learned_entry, expires_ms) == 64, "plane::learned");
+_Static_assert(__builtin_offsetof(struct learned_entry, interfaces) == 128, "plane::learned");
+_Static_assert(__builtin_offsetof(struct learned_entry, counts) == 192, "plane::learned");
+_Static_assert(sizeof(struct learned_header) <= LEARNED_TAGS_AT, "plane::learned");
+
+#endif

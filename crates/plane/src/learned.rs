@@ -1,0 +1,254 @@
+//! The table of learned states: emptied, counted, listed. Mirror of `bpf/learned_abi.h`.
+//!
+//! In: the map. Out: the states that live, read while packets go on changing them.
+
+use std::mem::offset_of;
+
+use weir_policy::model::Family;
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::clock;
+use crate::error::Result;
+use crate::load::{Instance, Map};
+use crate::plane::Plane;
+
+/// Places for entries.
+const SLOTS: usize = 8192 * 16;
+const TAGS_AT: usize = 0x9000;
+const ENTRIES_AT: usize = TAGS_AT + SLOTS * 4;
+/// Learners whose entries are counted.
+pub const LEARNERS: usize = 4096;
+
+/// `struct learned_header`, without the counts of learners behind it.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Header {
+    next_number: u64,
+    next_expiry: u64,
+    count: u32,
+    open: u32,
+    sweeping: u32,
+    reserved: u32,
+    statistics: [u64; 12],
+}
+
+/// `struct learned_end`.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct End {
+    end: u32,
+    max_end: u32,
+    max_window: u32,
+    scale: u8,
+    scale_seen: u8,
+    scale_first: u8,
+    sack: u8,
+}
+
+/// `struct learned_machine`.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Machine {
+    ends: [End; 2],
+    states: [u8; 2],
+    queue: u8,
+    from_syn: u8,
+    strict: u8,
+    loose: u8,
+    kept_time: u8,
+    deleted: u8,
+}
+
+/// `struct learned_entry`.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Entry {
+    src: [u64; 2],
+    dst: [u64; 2],
+    src_port: u16,
+    dst_port: u16,
+    family: u8,
+    proto: u8,
+    used: u8,
+    open: u8,
+    lock: u32,
+    rule: u32,
+    generation: u32,
+    learner: u32,
+    number: u64,
+    expires_ms: u64,
+    machine: Machine,
+    reject: u16,
+    verdict: u8,
+    classes: u8,
+    flags: u16,
+    reply_options: u8,
+    padding: u8,
+    age: [u32; 2],
+    interfaces: [u32; 4],
+    options: [u32; 2],
+    headers: [u16; 2],
+    made_s: u32,
+    seen: [[u32; 2]; 2],
+    icmp_packets: [u32; 4],
+    counts: [[u64; 2]; 4],
+}
+
+const _: () = assert!(
+    size_of::<Entry>() == 256
+        && offset_of!(Entry, expires_ms) == 64
+        && offset_of!(Entry, interfaces) == 128
+        && offset_of!(Entry, counts) == 192
+        && size_of::<Header>() + 2 * 4 * LEARNERS <= TAGS_AT
+);
+
+/// A state as listings show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Its number, never used twice while the table lives.
+    pub number: u64,
+    /// Family.
+    pub family: Family,
+    /// Protocol.
+    pub proto: u8,
+    /// Who began.
+    pub source: u128,
+    /// With whom.
+    pub destination: u128,
+    /// Ports; of ICMP the type and the identifier of the query.
+    pub ports: (u16, u16),
+    /// The rule that made it, while its policy is in force.
+    pub rule: Option<u32>,
+    /// Its packets pass.
+    pub passes: bool,
+    /// What each end of a TCP connection has come to (`eval::ipf::tcp`).
+    pub tcp: [u8; 2],
+    /// Milliseconds that it has left.
+    pub left_ms: u64,
+    /// Seconds since it was made.
+    pub age_s: u64,
+    /// Packets and bytes: in forward, out forward, in reverse, out reverse.
+    pub counts: [(u64, u64); 4],
+    /// Numbers of interfaces: in forward, in reverse, out forward, out reverse; 0: not seen yet.
+    pub interfaces: [u32; 4],
+}
+
+/// What happened to states since the programs were loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Entries that are there; some may be over.
+    pub entries: u32,
+    /// Made.
+    pub made: u64,
+    /// Gone because their time was up.
+    pub expired: u64,
+    /// Not made because of a limit.
+    pub no_room: u64,
+    /// Not made because the places of their name were taken.
+    pub full: u64,
+}
+
+/// Begins the counts of a policy that is put into a slot.
+pub(crate) fn begin(learned: &Map, slot: u32) {
+    let at = size_of::<Header>() + slot as usize * 4 * LEARNERS;
+    learned.memory().zero(at, 4 * LEARNERS);
+}
+
+fn tag(learned: &Map, slot: usize) -> u32 {
+    learned.memory().load32(TAGS_AT + slot * 4)
+}
+
+/// Forgets all states. Only while no packet is judged.
+pub(crate) fn clear(learned: &Map) {
+    for slot in (0..SLOTS).filter(|slot| tag(learned, *slot) != 0) {
+        let entry = size_of::<Entry>();
+        learned.memory().zero(ENTRIES_AT + slot * entry, entry);
+        learned.memory().store32(TAGS_AT + slot * 4, 0);
+    }
+    learned.memory().zero(0, TAGS_AT);
+}
+
+fn address(words: [u64; 2]) -> u128 {
+    u128::from(words[0]) << 64 | u128::from(words[1])
+}
+
+impl Entry {
+    fn state(&self, now_ms: u64, generation: u32) -> State {
+        State {
+            number: self.number,
+            family: if self.family == 4 {
+                Family::V4
+            } else {
+                Family::V6
+            },
+            proto: self.proto,
+            source: address(self.src),
+            destination: address(self.dst),
+            ports: (self.src_port, self.dst_port),
+            rule: (self.generation == generation).then_some(self.rule),
+            passes: self.verdict == 1,
+            tcp: self.machine.states,
+            left_ms: self.expires_ms.saturating_sub(now_ms),
+            age_s: (now_ms / 1000).saturating_sub(u64::from(self.made_s)),
+            counts: self.counts.map(|[packets, bytes]| (packets, bytes)),
+            interfaces: self.interfaces,
+        }
+    }
+}
+
+/// The states that live, oldest first.
+fn states(instance: &Instance, now_ms: u64) -> Vec<State> {
+    let Some(learned) = &instance.learned else {
+        return Vec::new();
+    };
+    let generation = crate::swap::generation(instance, crate::swap::active(instance));
+    let mut out = Vec::new();
+    for slot in (0..SLOTS).filter(|slot| tag(learned, *slot) != 0) {
+        let mut entry = Entry::new_zeroed();
+        let at = ENTRIES_AT + slot * size_of::<Entry>();
+        learned.memory().read(at, entry.as_mut_bytes());
+        if entry.used != 0 && entry.expires_ms > now_ms {
+            out.push(entry.state(now_ms, generation));
+        }
+    }
+    out.sort_by_key(|state| state.number);
+    out
+}
+
+impl Plane {
+    /// The learned states that live, oldest first.
+    pub fn states(&self) -> Result<Vec<State>> {
+        let instance = self.instance()?;
+        Ok(states(instance, clock::now_ms(instance)?))
+    }
+
+    /// What happened to states; `None` where no policy has made any.
+    pub fn state_statistics(&self) -> Result<Option<Statistics>> {
+        Ok(self.instance()?.learned.as_ref().map(statistics))
+    }
+}
+
+fn statistics(learned: &Map) -> Statistics {
+    let mut header = Header::new_zeroed();
+    learned.memory().read(0, header.as_mut_bytes());
+    let [made, expired, no_room, full, ..] = header.statistics;
+    Statistics {
+        entries: header.count,
+        made,
+        expired,
+        no_room,
+        full,
+    }
+}
+
+impl crate::testrun::TestRun {
+    /// The learned states that live at a time.
+    pub fn states(&self, now_ms: u64) -> Vec<State> {
+        states(self.instance(), now_ms)
+    }
+
+    /// What happened to learned states; `None` for programs that make none.
+    pub fn state_statistics(&self) -> Option<Statistics> {
+        self.instance().learned.as_ref().map(statistics)
+    }
+}

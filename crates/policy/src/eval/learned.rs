@@ -1,0 +1,180 @@
+//! States that rules of a policy made: the reference for [`Cond::Learned`] and [`Cond::Learn`].
+//!
+//! In: learners, packets as IPFilter sees them. Out: the learner whose state a packet belongs to.
+//! The table is that of [`super::ipf::state`], with learners in the place of rules.
+//!
+//! [`Cond::Learned`]: crate::model::Cond::Learned
+//! [`Cond::Learn`]: crate::model::Cond::Learn
+
+use super::Passage;
+use super::ipf::state::{self, Hit, NewState};
+use super::ipf::{Flags, IpfPacket, Settings, may_be_kept};
+use crate::dialect::ipf::words::attribute;
+use crate::model::{
+    Hook, IpfKeeper, Keeper, Learner, LearnerId, Packet, Policy, RejectKind, Verdict,
+};
+
+/// The state that a packet was found to belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its learner.
+    pub learner: LearnerId,
+    /// The packet goes the other way.
+    pub reverse: bool,
+}
+
+/// All states, and what is known of the packet being judged.
+#[derive(Clone, Debug, Default)]
+pub struct Learned {
+    /// The states; their rules are learners.
+    pub states: state::Table,
+    /// Lifetimes and the like.
+    pub settings: Settings,
+    found: Option<Found>,
+    out_of_window: bool,
+}
+
+/// What a learner says of a packet.
+#[must_use]
+pub fn learned_verdict(learner: &Learner, packet: &Packet) -> Verdict {
+    const TCP: u8 = 6;
+    match learner.verdict(packet.family) {
+        Verdict::Reject(_) if packet.hook != Hook::Prerouting => Verdict::Drop,
+        Verdict::Reject(RejectKind::TcpReset) if packet.proto != TCP => Verdict::Drop,
+        verdict => verdict,
+    }
+}
+
+/// How a learner of IPFilter keeps states.
+fn keeper(learner: &Learner) -> &IpfKeeper {
+    let Keeper::Ipf(keeper) = &learner.keeper;
+    keeper
+}
+
+impl Learned {
+    /// A new packet comes.
+    pub fn begin(&mut self) {
+        (self.found, self.out_of_window) = (None, false);
+    }
+
+    /// The state that the last look found.
+    #[must_use]
+    pub fn found(&self) -> Option<Found> {
+        self.found
+    }
+
+    /// Whether the last look found a state but for its window.
+    #[must_use]
+    pub fn is_out_of_window(&self) -> bool {
+        self.out_of_window
+    }
+
+    /// The packet as IPFilter sees it at this hook.
+    fn facts(&self, packet: &Packet, passage: &Passage) -> Option<IpfPacket> {
+        let mut facts = (**passage.facts.as_ref()?).clone();
+        facts.out = packet.hook != Hook::Prerouting;
+        facts.interface = match facts.out {
+            true => packet.out_iface.clone(),
+            false => packet.in_iface.clone(),
+        };
+        if !facts.out && facts.ttl < self.settings.min_ttl {
+            facts.attributes |= attribute::LOWTTL;
+        }
+        Some(facts).filter(IpfPacket::is_trackable)
+    }
+
+    /// Whether the packet belongs to a state, which notes it.
+    pub fn look(
+        &mut self,
+        learners: &[Learner],
+        packet: &Packet,
+        passage: &Passage,
+        now_ms: u64,
+    ) -> bool {
+        self.begin();
+        self.states.expire(now_ms);
+        self.states.events.clear();
+        let Some(facts) = self.facts(packet, passage) else {
+            return false;
+        };
+        let mut attributes = facts.attributes;
+        let mut hit = self
+            .states
+            .find(&facts, &mut attributes, now_ms, &self.settings);
+        self.out_of_window = attributes & attribute::OOW != 0;
+        if hit.is_none() && facts.icmp.as_ref().is_some_and(|icmp| icmp.error) {
+            hit = self.of_error(learners, &facts);
+        }
+        self.found = hit.map(|hit| Found {
+            learner: LearnerId(self.states.get(hit.at).rule as u32),
+            reverse: hit.reverse,
+        });
+        hit.is_some()
+    }
+
+    /// The state that an ICMP error belongs to.
+    fn of_error(&mut self, learners: &[Learner], facts: &IpfPacket) -> Option<Hit> {
+        let hits = self.states.of_error(facts);
+        let states = &mut self.states;
+        hits.into_iter().find(|hit| {
+            let learner = &learners[states.get(hit.at).rule];
+            !keeper(learner).no_icmp_errors && states.allow_error(*hit, facts)
+        })
+    }
+
+    /// Makes a state, where that is possible.
+    pub fn learn(
+        &mut self,
+        policy: &Policy,
+        id: LearnerId,
+        packet: &Packet,
+        passage: &Passage,
+        now_ms: u64,
+    ) -> bool {
+        let Some(facts) = self.facts(packet, passage) else {
+            return false;
+        };
+        let keeper = keeper(&policy.learners[id.0 as usize]);
+        let number = id.0 as usize;
+        let states = self.states.entries();
+        let room = match keeper.limit {
+            // A rule's own limit is a guaranteed share: it does not look at the table's.
+            Some(limit) => {
+                states.iter().filter(|state| state.rule == number).count() < limit as usize
+            }
+            None => states.len() < policy.states_max as usize,
+        };
+        let oow = if self.out_of_window {
+            attribute::OOW
+        } else {
+            0
+        };
+        if !room || !may_be_kept(&facts, facts.attributes | oow) {
+            return false;
+        }
+        let own = match keeper.any_interface {
+            true => "-".to_owned(),
+            false => facts.interface.clone(),
+        };
+        let seconds =
+            |(forward, reverse): (u32, u32)| (u64::from(forward) * 1000, u64::from(reverse) * 1000);
+        let new = NewState {
+            rule: number,
+            rule_number: 0,
+            flags: Flags::default(),
+            interfaces: match facts.out {
+                false => [Some(own), None, None, None],
+                true => [None, None, Some(own), None],
+            },
+            strict: keeper.strict,
+            loose: keeper.loose,
+            age_ms: keeper.age.map(seconds),
+            tag: None,
+            limit: None,
+            now_ms,
+            lifetimes: self.settings.lifetimes,
+        };
+        self.states.add(&facts, facts.attributes, new);
+        true
+    }
+}

@@ -1,0 +1,64 @@
+//! What rules remember as states of conversations: learners.
+//!
+//! A rule that "keeps state" has a [`Learner`]: whose decision packets of its states repeat, and
+//! how these states are kept. States are made by [`super::Cond::Learn`], and a packet is asked for
+//! its state by [`super::Cond::Learned`]; [`super::Flow::AsLearned`] then does what the state's
+//! learner says. States outlive the policy that made them; rules are theirs only within it.
+
+use super::{Family, LogOp, RuleId, Verdict};
+
+/// Index of a learner in [`super::Policy::learners`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LearnerId(pub u32);
+
+/// What a rule remembers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Learner {
+    /// The rule that decides about packets of its states.
+    pub rule: RuleId,
+    /// Its verdict about IPv4 and about IPv6 packets. An answer that can't be given (to a packet
+    /// that leaves, a reset to what isn't TCP) is a drop.
+    pub verdicts: [Verdict; 2],
+    /// Packets of its states count at the rule.
+    pub counts: bool,
+    /// Packets of its states are logged.
+    pub log: Option<LogOp>,
+    /// How states are kept.
+    pub keeper: Keeper,
+}
+
+impl Learner {
+    /// The verdict about packets of a family.
+    #[must_use]
+    pub fn verdict(&self, family: Family) -> Verdict {
+        self.verdicts[family as usize]
+    }
+}
+
+/// The language whose states these are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeper {
+    /// IPFilter's; see [`crate::eval::ipf::state`].
+    Ipf(IpfKeeper),
+}
+
+/// `keep state`, `keep frags` and their options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IpfKeeper {
+    /// A state is made.
+    pub state: bool,
+    /// A fragment's datagram is remembered; `true`: its fragments must come in order.
+    pub fragments: Option<bool>,
+    /// TCP segments in order only.
+    pub strict: bool,
+    /// No window check.
+    pub loose: bool,
+    /// ICMP errors about its packets are none of its own.
+    pub no_icmp_errors: bool,
+    /// The rule said `on -`: the interface doesn't matter.
+    pub any_interface: bool,
+    /// States of this rule at once.
+    pub limit: Option<u32>,
+    /// Seconds that a state lives after a packet: forward, reverse.
+    pub age: Option<(u32, u32)>,
+}

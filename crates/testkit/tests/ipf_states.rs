@@ -1,0 +1,330 @@
+//! IPFilter rules that keep states, three or four ways: their own evaluator (the meaning), the rule
+//! model, the compiled image in user space, and the programs in the kernel. Same verdicts, same
+//! deciding rules, same counters, packet by packet, over conversations with gaps in time.
+
+#[path = "states/talk.rs"]
+mod talk;
+
+use fastrand::Rng;
+use talk::Talks;
+use weir_engine::compile::{Options, compile};
+use weir_engine::packet::ipf::{LinkClass, ipf_packet};
+use weir_engine::packet::{Arrival, build, packet, settle};
+use weir_engine::run::{Reference, Runner};
+use weir_plane::load::Capacity;
+use weir_plane::testrun::TestRun;
+use weir_policy::dialect::ipf::load::RuleSet;
+use weir_policy::dialect::ipf::lower::{LowerOptions, lower};
+use weir_policy::dialect::ipf::{ParseOptions, parse};
+use weir_policy::eval::ipf::{Evaluator as Meaning, Outcome, Settings, Tables};
+use weir_policy::eval::{Evaluator, Passage};
+use weir_policy::model::{Hook, Packet, Policy, Verdict};
+use weir_policy::syntax::Sources;
+
+fn one<'t>(rng: &mut Rng, words: &[&'t str]) -> &'t str {
+    words[rng.usize(..words.len())]
+}
+
+/// Options of `keep state`.
+fn keep(rng: &mut Rng, tcp: bool) -> String {
+    let mut options = Vec::new();
+    if rng.u8(..4) == 0 {
+        options.push(one(rng, &["limit 1", "limit 2", "limit 5"]));
+    }
+    if rng.u8(..5) == 0 {
+        options.push(one(rng, &["age 10", "age 30/5", "age 1/600"]));
+    }
+    if tcp && rng.u8(..6) == 0 {
+        options.push(one(rng, &["strict", "loose"]));
+    }
+    if rng.u8(..5) == 0 {
+        options.push("no-icmp-err");
+    }
+    match options.is_empty() {
+        true => " keep state".to_owned(),
+        false => format!(" keep state ({})", options.join(", ")),
+    }
+}
+
+fn text(rng: &mut Rng) -> String {
+    let mut out = String::new();
+    for _ in 0..rng.usize(1..9) {
+        let direction = one(rng, &["in", "out"]);
+        let action = one(
+            rng,
+            &[
+                "pass",
+                "pass",
+                "pass",
+                "block",
+                "block return-rst",
+                "block return-icmp",
+            ],
+        );
+        let log = one(rng, &["", "", "", " log", " log first"]);
+        let quick = one(rng, &["", " quick", " quick"]);
+        let on = one(rng, &["", "", " on eth0", " on eth1"]);
+        let proto = one(
+            rng,
+            &[
+                "",
+                "",
+                " proto tcp",
+                " proto tcp",
+                " proto udp",
+                " proto icmp",
+                " proto tcp/udp",
+            ],
+        );
+        let addresses = match proto {
+            "" => one(rng, &["all", "all"]),
+            _ => one(
+                rng,
+                &[
+                    "all",
+                    "from any to any",
+                    "from 10.1.0.0/16 to any",
+                    "from any to 10.1.2.0/24",
+                ],
+            ),
+        };
+        let tcp = proto == " proto tcp";
+        let flags = if tcp {
+            one(rng, &["", "", " flags S", " flags S/SA"])
+        } else {
+            ""
+        };
+        let with = one(rng, &["", "", "", "", "", " with oow", " with not oow"]);
+        let keeps = match rng.u8(..3) {
+            0 => String::new(),
+            _ => keep(rng, tcp),
+        };
+        let group = one(rng, &["", "", "", "", " head", " group"]);
+        let group = match group {
+            " head" if quick.is_empty() || keeps.is_empty() => format!(" head {direction}1"),
+            " group" => format!(" group {direction}1"),
+            _ => String::new(),
+        };
+        out += &format!(
+            "{action} {direction}{log}{quick}{on}{proto} {addresses}{flags}{with}{keeps}{group}\n"
+        );
+    }
+    out += one(
+        rng,
+        &["", "", "block in all\nblock out all\n", "block in all\n"],
+    );
+    out
+}
+
+/// Reads and lowers a text.
+fn lowered(text: &str, states_max: u32) -> Option<(RuleSet, Policy)> {
+    let mut sources = Sources::new();
+    let id = sources.add("rules", text);
+    let (file, found) = parse(text, id, &ParseOptions::default());
+    if found.iter().any(|found| found.is_error()) {
+        return None;
+    }
+    let (set, _) = RuleSet::of(&file);
+    let options = LowerOptions {
+        states_max,
+        ..LowerOptions::default()
+    };
+    let (policy, found) = lower(&set, &Tables::default(), &sources, options);
+    let policy = policy.unwrap_or_else(|| panic!("{found:?} in\n{text}"));
+    Some((set, policy))
+}
+
+/// The packet as its bytes say it, and the bytes.
+fn on_the_wire(mut made: Packet) -> (Packet, Vec<u8>) {
+    settle(&mut made);
+    let bytes = build(&made, usize::MAX).expect("a settled packet can be built");
+    let met = packet(&bytes, bytes.len() as u32, &Arrival::of(&made)).expect("it parses");
+    (met, bytes)
+}
+
+/// How often what happened.
+#[derive(Debug, Default)]
+struct Tally {
+    packets: u64,
+    hits: u64,
+    made: u64,
+    out_of_window: u64,
+    passed: u64,
+    blocked: u64,
+}
+
+struct Judges<'p> {
+    set: &'p RuleSet,
+    meaning: Meaning<'p>,
+    model: Evaluator<'p>,
+    runner: Runner<'p>,
+    live: Reference,
+    kernel: Option<&'p TestRun>,
+}
+
+impl Judges<'_> {
+    /// Judges a packet by all; what differs is an error.
+    fn judge(&mut self, made: Packet, now_ms: u64, tally: &mut Tally) -> Result<(), String> {
+        let (met, bytes) = on_the_wire(made);
+        let out = met.hook != Hook::Prerouting;
+        let interface = if out { &met.out_iface } else { &met.in_iface };
+        let facts = ipf_packet(&bytes, out, interface, LinkClass::default());
+        let before = self.meaning.states.entries().len();
+        let meant = self.meaning.judge(&facts, now_ms);
+        if meant.outcome == Outcome::BadPacket {
+            return Ok(());
+        }
+        tally.packets += 1;
+        tally.hits += u64::from(meant.state.is_some() && meant.matched.is_empty());
+        tally.made += u64::from(self.meaning.states.entries().len() > before);
+        tally.out_of_window += u64::from(meant.attributes & 1 << 9 != 0);
+        *(if meant.passes {
+            &mut tally.passed
+        } else {
+            &mut tally.blocked
+        }) += 1;
+        let mut passage = Passage::of(&met);
+        passage.facts = Some(Box::new(facts.clone()));
+        let found = self.model.judge(&met, &mut passage.clone(), now_ms);
+        let rules = self.set.rules.len() as u32;
+        let of_text =
+            |rule: &weir_policy::model::RuleId| (rule.0 < rules).then_some(rule.0 as usize);
+        let matched: Vec<usize> = found.matched.iter().filter_map(of_text).collect();
+        let decided = found.decided_by.as_ref().and_then(of_text);
+        let meant_all = (meant.passes, &meant.matched, meant.rule);
+        let found_all = (found.verdict == Verdict::Accept, &matched, decided);
+        if meant_all != found_all {
+            return Err(format!(
+                "meant {meant_all:?}, model {found_all:?}\n{met:?}\n{meant:?}"
+            ));
+        }
+        self.live.begin();
+        let ran = self
+            .runner
+            .judge(&met, &mut passage, &mut self.live, now_ms);
+        let model_all = (found.verdict, found.decided_by, &found.matched);
+        let ran_all = (ran.verdict, ran.decided_by, &ran.matched);
+        if model_all != ran_all {
+            return Err(format!("model {model_all:?}, image {ran_all:?}\n{met:?}"));
+        }
+        if let Some(kernel) = self.kernel {
+            kernel.set_clock(now_ms);
+            let seen = kernel
+                .judge(met.family, &bytes, &Arrival::of(&met), 0)
+                .map_err(|e| e.to_string())?;
+            let number = match found.verdict {
+                Verdict::Accept => 1,
+                Verdict::Drop => 2,
+                Verdict::Reject(_) => 3,
+            };
+            let model = (number, found.decided_by.map(|rule| rule.0));
+            if model != (seen.verdict, seen.deciding) {
+                return Err(format!(
+                    "model {model:?}, kernel {:?}\n{met:?}\n{facts:?}\n{:?}\n{:?}",
+                    (seen.verdict, seen.deciding),
+                    self.meaning.states.entries(),
+                    kernel.states(now_ms)
+                ));
+            }
+            let counted = kernel.counters(self.model.policy().rule_count);
+            let meant = self.model.counters.iter();
+            if !meant
+                .map(|c| (c.packets, c.bytes))
+                .eq(counted.iter().copied())
+            {
+                return Err(format!(
+                    "model counted {:?}, kernel {counted:?}\n{met:?}\n{meant_all:?} {:?}\n{:?}\n{:?}",
+                    self.model.counters,
+                    self.meaning.states.entries(),
+                    kernel.states(now_ms),
+                    kernel.state_statistics()
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn compare(seeds: std::ops::Range<u64>, packets: usize, kernel: Option<&TestRun>) -> Tally {
+    let (mut policies, mut tally) = (0, Tally::default());
+    for seed in seeds {
+        let mut rng = Rng::with_seed(seed);
+        let text = text(&mut rng);
+        let states_max = [3, 8, 1000][rng.usize(..3)];
+        let Some((set, policy)) = lowered(&text, states_max) else {
+            continue;
+        };
+        policies += 1;
+        let compiled = compile(&policy, &Options::default()).expect("it compiles");
+        let settings = Settings {
+            state_max: states_max,
+            ..Settings::default()
+        };
+        let mut talks = Talks::new(seed);
+        if let Some(kernel) = kernel {
+            kernel.set_clock(talks.now_ms);
+            kernel
+                .install(&weir_plane::Policy::of(&policy, &compiled))
+                .unwrap_or_else(|e| panic!("{e}"));
+        }
+        let mut judges = Judges {
+            set: &set,
+            meaning: Meaning::new(&set, Tables::default(), settings),
+            model: Evaluator::new(&policy, 0),
+            runner: Runner::new(&compiled.image, 0).expect("its own image"),
+            live: Reference::new(&policy),
+            kernel,
+        };
+        for number in 0..packets {
+            let made = talks.packet();
+            if let Err(found) = judges.judge(made, talks.now_ms, &mut tally) {
+                panic!(
+                    "seed {seed} packet {number} at {}: {found}\n{text}",
+                    talks.now_ms
+                );
+            }
+        }
+        assert_eq!(judges.model.counters, judges.runner.counters, "seed {seed}");
+        for (rule, counters) in judges.meaning.counters.iter().enumerate() {
+            assert_eq!(
+                *counters, judges.model.counters[rule],
+                "seed {seed} rule {rule}\n{text}"
+            );
+        }
+    }
+    println!("{policies} policies: {tally:?}");
+    tally
+}
+
+#[test]
+fn states_mean_the_same_in_the_model_and_the_image() {
+    let tally = compare(0..2_000, 150, None);
+    let all = [
+        tally.hits,
+        tally.made,
+        tally.out_of_window,
+        tally.passed,
+        tally.blocked,
+    ];
+    assert!(all.iter().all(|count| *count > 2_000), "{tally:?}");
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .ok()
+        .and_then(|value| value.parse().ok())
+        .unwrap_or(default)
+}
+
+#[test]
+fn states_mean_the_same_in_the_kernel() {
+    let Some(()) = weir_plane::kernel_or_skip("states_mean_the_same_in_the_kernel") else {
+        return;
+    };
+    let capacity = Capacity::for_policy(1 << 20, 4096, 1 << 16, 4096).expect("it fits");
+    let kernel = TestRun::learning(capacity).unwrap_or_else(|e| panic!("{e}"));
+    let policies = setting("WEIR_KERNEL_POLICIES", 300);
+    let tally = compare(0..policies, 400, Some(&kernel));
+    let all = [tally.hits, tally.made, tally.out_of_window, tally.blocked];
+    assert!(all.iter().all(|count| *count > policies), "{tally:?}");
+}
