@@ -107,7 +107,7 @@ fn a_host_is_filtered_in_both_directions() {
     assert!(ping(&client, "10.78.0.2", "3"));
     let now = counted(&folder, &host);
     assert_eq!(
-        (now[&300].0, now[&310].0, now[&510].0),
+        (now[&300].0, now[&310].0, now[&505].0),
         (3, 3, 6),
         "{now:?}"
     );
