@@ -53,6 +53,8 @@ pub struct Options {
     pub reduce: bool,
     /// Whether large sets get hashed tables and split trees (off in tests that compare).
     pub tables: bool,
+    /// Threads that may work. The same rules give the same image with any number.
+    pub threads: usize,
     /// Seed of random samples (`statistic --mode random`).
     pub seed: u64,
 }
@@ -64,6 +66,7 @@ impl Default for Options {
             entries_max: 1 << 22,
             reduce: true,
             tables: true,
+            threads: std::thread::available_parallelism().map_or(1, |all| all.get().min(8)),
             seed: 0,
         }
     }
@@ -145,10 +148,22 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
         history_bytes: memory.bytes,
         ..Report::default()
     };
+    // A chain that is entered at several hooks is compiled once.
+    let mut known: Vec<(&Root, usize)> = Vec::new();
     for root in &policy.roots {
         let Some(number) = root_number(root.family, root.hook, root.table) else {
             continue;
         };
+        let same = |other: &Root| {
+            (other.family, other.table, other.chain) == (root.family, root.table, root.chain)
+        };
+        if let Some(&(_, earlier)) = known.iter().find(|(other, _)| same(other)) {
+            header.roots[number] = header.roots[earlier];
+            header.established[number] = header.established[earlier];
+            header.shorts[number] = header.shorts[earlier];
+            continue;
+        }
+        known.push((root, number));
         let mut maker = RootMaker {
             policy,
             interfaces: &interfaces,
@@ -320,6 +335,7 @@ impl RootMaker<'_> {
             interfaces: self.interfaces,
             services,
             tables: self.options.tables,
+            threads: self.options.threads,
             limit: self.options.budget.min(LENGTH_MAX),
         };
         let made = layers.build(flat, &mut record, self.writer)?;
