@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::hook::Hook;
 use crate::memory::Group;
 use crate::netns::Namespace;
-use crate::rules::{RuleSet, ipset, iptables, nft};
+use crate::rules::{RuleSet, ipfw, ipset, iptables, nft};
 use crate::space::Family;
 use crate::sys;
 
@@ -42,11 +42,13 @@ pub enum Contender {
     Ipset,
     /// weir, the iptables-save file as written.
     Weir,
+    /// weir, the same rules in ipfw's language.
+    WeirIpfw,
 }
 
 impl Contender {
     /// All contenders in the order of the reports.
-    pub const ALL: [Contender; 8] = [
+    pub const ALL: [Contender; 9] = [
         Contender::None,
         Contender::Hook,
         Contender::Legacy,
@@ -55,6 +57,7 @@ impl Contender {
         Contender::NftMap,
         Contender::Ipset,
         Contender::Weir,
+        Contender::WeirIpfw,
     ];
 
     /// The name in tables and on the command line.
@@ -68,6 +71,7 @@ impl Contender {
             Contender::NftMap => "nft-map",
             Contender::Ipset => "ipset",
             Contender::Weir => "weir",
+            Contender::WeirIpfw => "weir-ipfw",
         }
     }
 }
@@ -171,7 +175,7 @@ impl Loader {
         if contender == Contender::Hook {
             loaded._hook = Some(Hook::attach(&loaded.namespace, set.family)?);
         }
-        if contender == Contender::Weir {
+        if matches!(contender, Contender::Weir | Contender::WeirIpfw) {
             loaded.weir.clone_from(&self.weir);
         }
         let texts = match self.texts(contender, set, &loaded.namespace) {
@@ -265,18 +269,22 @@ impl Loader {
                     Step::new(program, &["-w", "20"], texts.rules),
                 ]
             }
-            Contender::Weir => {
+            Contender::Weir | Contender::WeirIpfw => {
                 let Some(weir) = &self.weir else {
                     return Err(Refused {
                         reason: "no weir program was given (--weir)".to_owned(),
                     });
+                };
+                let text = match contender {
+                    Contender::WeirIpfw => ipfw::text(set).map_err(|error| refused(&error))?,
+                    _ => iptables::text(set),
                 };
                 let version = if six { "v6" } else { "v4" };
                 let file = std::env::temp_dir().join(format!("{}.{version}", namespace.name));
                 vec![Step {
                     program: weir.to_string_lossy().into_owned(),
                     arguments: vec!["apply".into(), "--netns".into(), namespace.name.clone()],
-                    input: Input::File(file, iptables::text(set)),
+                    input: Input::File(file, text),
                 }]
             }
         };

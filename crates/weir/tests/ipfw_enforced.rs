@@ -211,6 +211,46 @@ fn a_gateway_meets_each_packet_twice() {
     assert_eq!((now[&300].0, now[&310].0), (1, 1), "{now:?}");
 }
 
+#[test]
+fn lines_are_logged_as_ipfw_writes_them() {
+    if !kernel("lines_are_logged_as_ipfw_writes_them") {
+        return;
+    }
+    let host = Namespace::new("ipfwlog");
+    ip(&format!("-n {} link set lo up", host.0));
+    let folder = Folder::new();
+    let rules = "add 100 deny log logamount 2 tcp from any to me 23 in\n\
+        add 150 count log icmp from any to any out icmptypes 8\n\
+        add 200 allow ip from any to any\n";
+    folder.file("rules", rules);
+    folder
+        .weir(&["apply", "--netns", &host.0, "rules"])
+        .expect(0);
+    let args = ["log", "--netns", &host.0, "--count", "3", "--seconds", "20"];
+    let follower = common::command(&folder.0, &args)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    for _ in 0..3 {
+        assert_eq!(connect(&host, "127.0.0.1", 23), "silent");
+    }
+    assert!(ping(&host, "127.0.0.1", "1"));
+    let said = String::from_utf8(follower.wait_with_output().unwrap().stdout).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 3, "{said}");
+    let denied = lines.iter().filter(|line| {
+        line.starts_with("ipfw: 100 Deny TCP 127.0.0.1:")
+            && line.ends_with(" 127.0.0.1:23 in via lo")
+    });
+    assert_eq!(denied.count(), 2, "{said}");
+    assert_eq!(
+        lines[2],
+        "ipfw: 150 Count ICMP:8.0 127.0.0.1 127.0.0.1 out via lo"
+    );
+    assert!(packets(&folder, &host, 100) >= 3);
+}
+
 fn ipfw(folder: &Folder, netns: &Namespace, command: &str) -> Run {
     let mut args = vec!["ipfw", "--netns", &netns.0];
     args.extend(command.split(' '));

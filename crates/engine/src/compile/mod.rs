@@ -148,10 +148,22 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
         history_bytes: memory.bytes,
         ..Report::default()
     };
+    // A chain that is entered at several hooks is compiled once.
+    let mut known: Vec<(&Root, usize)> = Vec::new();
     for root in &policy.roots {
         let Some(number) = root_number(root.family, root.hook, root.table) else {
             continue;
         };
+        let same = |other: &Root| {
+            (other.family, other.table, other.chain) == (root.family, root.table, root.chain)
+        };
+        if let Some(&(_, earlier)) = known.iter().find(|(other, _)| same(other)) {
+            header.roots[number] = header.roots[earlier];
+            header.established[number] = header.established[earlier];
+            header.shorts[number] = header.shorts[earlier];
+            continue;
+        }
+        known.push((root, number));
         let mut maker = RootMaker {
             policy,
             interfaces: &interfaces,

@@ -90,6 +90,13 @@ impl Context<'_> {
                     ..Service::ANY
                 })
             }
+            Cond::CutShort => {
+                let kind = Bits::of(|v| (v & 7 == transport::SHORT) != negate);
+                self.service(Service {
+                    kind,
+                    ..Service::ANY
+                })
+            }
             Cond::Fragments(bits) => {
                 // 1 whole, 2 first, 3 later in the kind.
                 let has =

@@ -30,7 +30,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',')]
     families: Vec<Shape>,
     /// Contenders beside the bare path
-    #[arg(long, value_delimiter = ',', default_values_t = Contender::ALL[1..].to_vec())]
+    #[arg(long, value_delimiter = ',', default_values_t = Contender::ALL[1..8].to_vec())]
     contenders: Vec<Contender>,
     /// Measure IPv6 as well
     #[arg(long)]

@@ -57,6 +57,7 @@ pub fn pure_condition(
         Cond::OutIface(pattern) => pattern.matches(&packet.out_iface).into(),
         Cond::Proto(values) => values.contains(packet.proto).into(),
         Cond::LaterFragment => matches!(packet.fragment, Fragment::Later(_)).into(),
+        Cond::CutShort => (packet.transport == Transport::Short).into(),
         Cond::Fragments(bits) => {
             let bit = match packet.fragment {
                 Fragment::Whole => 1,

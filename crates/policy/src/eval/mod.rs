@@ -23,7 +23,7 @@ pub use sets::Sets;
 
 use crate::model::{
     ChainId, Cond, Counters, CtState, Family, Flow, Hook, Op, Packet, Policy, RangeSet, Rule,
-    RuleId, Table, Test, Verdict,
+    RuleId, Table, Test, Transport, Verdict,
 };
 use history::Histories;
 use track::{Seen, Tracker};
@@ -378,7 +378,12 @@ impl<'p> Evaluator<'p> {
         }
         if let Some(truth) = pure_condition(&test.cond, packet, passage, &self.locals) {
             return match truth {
-                Truth::HotDrop if self.policy.short_goes_on => Truth::Absent,
+                // A malformed segment is dropped all the same.
+                Truth::HotDrop
+                    if self.policy.short_goes_on && packet.transport == Transport::Short =>
+                {
+                    Truth::Absent
+                }
                 truth => truth,
             };
         }

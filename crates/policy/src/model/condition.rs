@@ -136,6 +136,8 @@ pub enum Cond {
     LaterFragment,
     /// Its place in a fragmented datagram is one of these: bits 1 whole, 2 first, 4 later.
     Fragments(u8),
+    /// The transport header is cut short.
+    CutShort,
     /// The verdict that stands was proposed by this rule.
     ProposedBy(super::RuleId),
     /// Source port of TCP, UDP, UDP-Lite, SCTP or DCCP.

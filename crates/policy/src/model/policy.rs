@@ -166,7 +166,8 @@ pub struct Policy {
     /// How many [`RuleId`]s exist: ids are `0..rule_count`.
     pub rule_count: u32,
     /// A condition on a transport header that is cut short just doesn't hold. Otherwise, as
-    /// ip_tables has it, the packet is dropped there.
+    /// ip_tables has it, the packet is dropped there. TCP segments whose header contradicts itself
+    /// are dropped by conditions on their options either way.
     pub short_goes_on: bool,
 }
 

@@ -380,6 +380,9 @@ impl Maker {
         if self.shape.lists && chance(rng, 4) {
             let bits = rng.u8(1..8);
             push(rng, Cond::Fragments(bits), 30);
+            if chance(rng, 20) {
+                push(rng, Cond::CutShort, 60);
+            }
         }
         if !self.shape.plain && chance(rng, 12) {
             let cond = rare(rng, &self.policy.sets, self.shape.state);

@@ -155,7 +155,10 @@ impl Follower<'_> {
     fn write(&mut self, kernel: &Kernel, event: &Event, out: &mut Output) -> anyhow::Result<()> {
         self.written += 1;
         let found = self.find(kernel, event)?;
-        let text = line(event, &found.options());
+        let text = match found.is_ipfw {
+            true => crate::ipfw::log::line(event, &found.options().prefix),
+            false => line(event, &found.options()),
+        };
         match out.is_json() {
             true => out.record(&record(event, found, text)),
             false => out.line(text),
@@ -174,6 +177,8 @@ struct Known {
 /// What the policy says about the rule of a record.
 #[derive(Default)]
 struct Found {
+    /// Lines are written as ipfw writes them.
+    is_ipfw: bool,
     rule: Option<String>,
     chain: Option<String>,
     log: Option<LogOp>,
@@ -190,7 +195,13 @@ impl Found {
             ..Found::default()
         };
         let chain = places.get(id).map(|place| policy.chain(place.chain));
-        let rule = chain.and_then(|chain| chain.rules.iter().find(|rule| rule.id == id));
+        // A rule that nobody wrote has no place, but may log for one that somebody did.
+        let all = || policy.chains.iter().flat_map(|chain| &chain.rules);
+        let rule = match chain {
+            Some(chain) => chain.rules.iter().find(|rule| rule.id == id),
+            None => all().find(|rule| rule.id == id),
+        };
+        found.is_ipfw = loaded.ruleset.is_some();
         for op in rule.map_or(&[][..], |rule| &rule.ops) {
             match op {
                 Op::Log(log) => found.log = Some(log.clone()),

@@ -54,6 +54,7 @@ fn condition(policy: &Policy, family: Family, cond: &Cond) -> String {
             Some(kind) => format!("routing header of type {kind}"),
             None => "routing header".to_owned(),
         },
+        Cond::CutShort => "transport header cut short".to_owned(),
         Cond::Fragments(bits) => match bits {
             1 => "no fragment".to_owned(),
             2 => "first fragment".to_owned(),

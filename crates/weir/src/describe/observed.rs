@@ -71,6 +71,7 @@ pub fn observed(cond: &Cond, packet: &Packet, moment: Moment, locals: &Locals) -
         | Cond::Ct(_)
         | Cond::Any(_)
         | Cond::Fragments(_)
+        | Cond::CutShort
         | Cond::ProposedBy(_)
         | Cond::Learned
         | Cond::Learn(_)

@@ -12,6 +12,7 @@ mod facts;
 mod judge;
 pub mod live;
 mod load;
+pub mod log;
 pub mod record;
 pub mod replay;
 pub mod show;

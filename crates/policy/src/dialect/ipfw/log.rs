@@ -49,12 +49,18 @@ pub struct LogFragment {
 #[must_use]
 pub fn line(rule: u32, action: &Action, tablearg: u32, packet: &LogPacket) -> String {
     let action = word(action, tablearg);
+    format!("ipfw: {rule} {action} {}", what(packet))
+}
+
+/// What a line says about its packet, behind the action.
+#[must_use]
+pub fn what(packet: &LogPacket) -> String {
     let direction = if packet.out { "out" } else { "in" };
     let place = match packet.interface.is_empty() {
         true => "[no if info]".to_owned(),
         false => format!("{direction} via {}", packet.interface),
     };
-    let what = addresses(packet);
+    let addresses = addresses(packet);
     let fragment = packet.fragment.map_or(String::new(), |f| {
         let more = if f.more { "+" } else { "" };
         match packet.family {
@@ -64,7 +70,7 @@ pub fn line(rule: u32, action: &Action, tablearg: u32, packet: &LogPacket) -> St
             _ => format!(" (frag {}:{}@{}{more})", f.id, f.payload, f.offset),
         }
     });
-    format!("ipfw: {rule} {action} {what} {place}{fragment}")
+    format!("{addresses} {place}{fragment}")
 }
 
 /// The line after the last one that a rule may log.

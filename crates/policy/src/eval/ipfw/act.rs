@@ -3,7 +3,7 @@
 //! In: a rule whose patterns hold. Out: where evaluation goes on, or the outcome.
 
 use super::judgement::{Effect, Outcome};
-use super::packet::{Upper, proto};
+use super::packet::{Packet, Upper, proto};
 use super::{CALLS_MAX, Carried, Evaluator, Found, Looked, Next, Walk, patterns};
 use crate::dialect::ipfw::ast::{Action, Argument, Reject, ValueType};
 use crate::dialect::ipfw::command::DummynetKind;
@@ -177,7 +177,7 @@ impl Evaluator<'_> {
         let reached = *logged == limit;
         let number = loaded.rule.number;
         let tablearg = walk.found.get(ValueType::Tag) as u32;
-        let packet = log_packet(walk);
+        let packet = log_packet(walk.packet);
         walk.judgement
             .log
             .push(log::line(number, &loaded.rule.action, tablearg, &packet));
@@ -192,8 +192,9 @@ impl Evaluator<'_> {
     }
 }
 
-fn log_packet(walk: &Walk<'_>) -> LogPacket {
-    let packet = walk.packet;
+/// What a log line needs of a packet.
+#[must_use]
+pub fn log_packet(packet: &Packet) -> LogPacket {
     let ip = packet.ip.as_ref();
     let whole = ip.filter(|ip| ip.offset == 0);
     LogPacket {

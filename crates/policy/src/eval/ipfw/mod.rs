@@ -22,6 +22,7 @@ mod packet;
 mod patterns;
 mod states;
 
+pub use act::log_packet;
 pub use host::{Host, HostAddress, Route};
 pub use judgement::{Acted, Effect, Judgement, Outcome, Tested, Unjudged};
 pub use packet::{Ip, Packet, Pass, Tcp, Upper, proto};

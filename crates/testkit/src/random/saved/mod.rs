@@ -1,8 +1,8 @@
 //! Random rule files for iptables-restore, their sets, and traffic that meets them.
 //!
 //! In: a seed. Out: the texts of one case for [`crate::compare`]: an `iptables-save` or
-//! `ip6tables-save` file, an `ipset save` file or none, and a traffic script. Values come from small
-//! pools, so that rules and packets meet. What is known to differ between weir and iptables
+//! `ip6tables-save` file, an `ipset save` file or none, and a traffic script. Values come from
+//! small pools, so that rules and packets meet. What is known to differ between weir and iptables
 //! (docs/iptables.md, "Differences") is left out, each time with a remark.
 
 mod conditions;

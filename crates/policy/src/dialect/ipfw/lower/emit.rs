@@ -12,7 +12,7 @@ use super::{Lowering, RULES_MAX, Remembers};
 use crate::dialect::ipfw::LoadedRule;
 use crate::dialect::ipfw::log;
 use crate::eval::ipfw::Pass;
-use crate::model::{Cond, Family, Flow, HistoryKind, Limit, LogOp, Op, Rule, Statistic};
+use crate::model::{Cond, Family, Flow, HistoryKind, Limit, LogOp, Op, Rule, RuleId, Statistic};
 use crate::syntax::Diagnostic;
 
 /// Informational, as the original's lines are.
@@ -388,6 +388,9 @@ impl Lowering<'_> {
         let mut tests = one.tests.clone();
         tests.push(is(Cond::History(amount)));
         let mut rule = self.hidden_rule(tests, Flow::Next);
+        // A number of its own, so that a record tells whose line it is.
+        rule.id = RuleId(self.policy.rule_count);
+        self.policy.rule_count += 1;
         rule.ops = one.line.iter().cloned().collect();
         rules.push(rule);
     }

@@ -63,6 +63,7 @@ pub fn lower(
         policy: Policy {
             sources: sources.names(),
             rule_count: hidden + 1,
+            short_goes_on: true,
             ..Policy::default()
         },
         hidden: RuleId(hidden),
@@ -73,9 +74,16 @@ pub fn lower(
     };
     lowering.settings();
     lowering.stack();
+    let one_pass = !set.rules.iter().any(|one| asks_for_the_pass(&one.rule));
     for family in [Family::V4, Family::V6] {
-        lowering.root(family, Pass::In, &[Hook::Prerouting]);
-        lowering.root(family, Pass::Out, &[Hook::Forward, Hook::Output]);
+        if one_pass {
+            // What both passes have in common is compiled once.
+            let hooks = [Hook::Prerouting, Hook::Forward, Hook::Output];
+            lowering.root("both", (family, Pass::In), &hooks);
+        } else {
+            lowering.root("in", (family, Pass::In), &[Hook::Prerouting]);
+            lowering.root("out", (family, Pass::Out), &[Hook::Forward, Hook::Output]);
+        }
     }
     let Lowering {
         mut policy, found, ..
@@ -182,11 +190,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn root(&mut self, family: Family, pass: Pass, hooks: &[Hook]) {
-        let name = match pass {
-            Pass::In => "in",
-            Pass::Out => "out",
-        };
+    fn root(&mut self, name: &str, (family, pass): (Family, Pass), hooks: &[Hook]) {
         let set = self.set;
         let Some(last) = set.rules.last() else {
             return;
@@ -266,23 +270,21 @@ impl<'a> Lowering<'a> {
     /// and IPv6 packets with headers that it doesn't know. They count nowhere.
     fn unreadable(&self, family: Family, rules: &mut Vec<Rule>) {
         const ICMP: u8 = 1;
-        // No packet matches the first: reading a header that is cut short is what drops.
-        let read = is(Cond::SrcPort(RangeSet::range(0, u16::MAX)));
+        /// DCCP's header is none that ipfw reads.
+        const DCCP: u8 = 33;
+        let drop = Flow::Verdict(Verdict::Drop);
+        let numbers = literal::WITH_PORTS.into_iter().chain([ICMP]);
+        let of = match family {
+            Family::V4 => is(Cond::Proto(RangeSet::from_ranges(numbers.map(|n| (n, n))))),
+            Family::V6 => is_not(Cond::Proto(RangeSet::one(DCCP))),
+        };
+        rules.push(self.hidden_rule(vec![of, is(Cond::CutShort)], drop));
         if family == Family::V4 {
-            let numbers = literal::WITH_PORTS.into_iter().chain([ICMP]);
-            let read_by_ipfw = RangeSet::from_ranges(numbers.map(|number| (number, number)));
-            let tests = vec![is(Cond::Proto(read_by_ipfw)), read, is(Cond::Never)];
-            rules.push(self.hidden_rule(tests, Flow::Next));
             return;
         }
-        // DCCP's header is none that ipfw reads.
-        let dccp = RangeSet::one(33);
-        let tests = vec![is_not(Cond::Proto(dccp)), read, is(Cond::Never)];
-        rules.push(self.hidden_rule(tests, Flow::Next));
         if !self.set.settings.deny_unknown_exthdrs {
             return;
         }
-        let drop = Flow::Verdict(Verdict::Drop);
         let known = [4, 6, 17, 41, 47, 50, 51, 58, 59, 89, 103, 112, 132, 136];
         let known = RangeSet::from_ranges(known.map(|number| (number, number)));
         let tests = vec![
@@ -362,6 +364,31 @@ impl<'a> Lowering<'a> {
             pass,
         }
     }
+}
+
+/// Whether a rule can differ between the passes.
+fn asks_for_the_pass(rule: &super::ast::Rule) -> bool {
+    use super::ast::{LookupKey, Pattern};
+    rule.body.iter().any(|one| {
+        let by_owner = matches!(
+            one.pattern,
+            Pattern::Lookup {
+                key: LookupKey::Uid,
+                ..
+            }
+        );
+        by_owner
+            || matches!(
+                one.pattern,
+                Pattern::In
+                    | Pattern::Interface(..)
+                    | Pattern::Uid(_)
+                    | Pattern::Gid(_)
+                    | Pattern::VerRevPath
+                    | Pattern::VerSrcReach
+                    | Pattern::AntiSpoof
+            )
+    })
 }
 
 /// The tags that a packet mark stands for, for whoever compares the two.
