@@ -5,6 +5,7 @@
 //! faster form must do. The crate is pure: no I/O, no unsafe code, no knowledge of packet bytes.
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod dialect;
 pub mod eval;
 pub mod model;

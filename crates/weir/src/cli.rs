@@ -39,6 +39,8 @@ pub enum Command {
     Explain(cmd::explain::Args),
     /// Run a capture through the compiled policy; needs no privilege.
     Replay(cmd::replay::Args),
+    /// Tell what a change of rules changes, for every packet there is; needs no privilege.
+    Diff(cmd::diff::Args),
     /// Run packets through IPFilter rules, as IPFilter's ipftest does; needs no privilege.
     Ipftest(cmd::ipftest::Args),
     /// Run a firewall script of FreeBSD and record the rules that it makes; needs no privilege.
@@ -90,6 +92,7 @@ impl Command {
             Command::Show(args) => args.json,
             Command::Explain(args) => args.json,
             Command::Replay(args) => args.json,
+            Command::Diff(args) => args.json,
             Command::Apply(args) => args.json,
             Command::Confirm(args) => args.json,
             Command::Status(args) => args.json,

@@ -10,6 +10,7 @@ mod capture;
 mod cli;
 mod cmd;
 mod describe;
+mod diff;
 mod enforce;
 mod exit;
 mod explain;

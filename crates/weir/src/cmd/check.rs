@@ -5,13 +5,16 @@
 //! cause. Needs no privilege and touches no kernel.
 
 use crate::describe::{family_name, table_name};
-use crate::exit::Exit;
+use crate::exit::{Exit, failure};
+use crate::explain::Texts;
 use crate::input::told::{summary_in_words, with_warnings};
 use crate::input::{self, FileArgs, Loaded, Message, messages};
 use crate::output::{Align, Output, Table, bytes, count, number, report};
+use crate::rules::Places;
 use crate::spec::hook_name;
 use serde::Serialize;
 use weir_engine::compile::Compiled;
+use weir_policy::compare::{Options as ExactOptions, unreached};
 use weir_policy::model::Policy;
 use weir_policy::syntax::Severity;
 
@@ -23,6 +26,9 @@ pub struct Args {
     /// Also print the worst-case work per packet, for each chain that packets enter.
     #[arg(long)]
     cost: bool,
+    /// Also list the rules that no packet can match, on any way through the host.
+    #[arg(long)]
+    unreachable: bool,
     #[command(flatten)]
     facts: crate::ipfw::FactArgs,
     /// Print JSON.
@@ -46,6 +52,9 @@ struct Summary {
     flattened: Option<usize>,
     unreachable: Option<usize>,
     cost: Vec<Cost>,
+    /// With --unreachable: the rules that no packet can match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    never_matched: Option<Vec<NeverMatched>>,
     messages: Vec<Message>,
     /// Why the policy can't be compiled.
     compile_error: Option<String>,
@@ -65,6 +74,14 @@ struct NotEnforced {
     table: &'static str,
     rules: usize,
     why: &'static str,
+}
+
+/// A rule that no packet can match.
+#[derive(Debug, Serialize)]
+struct NeverMatched {
+    rule: String,
+    name: String,
+    text: String,
 }
 
 /// What the dearest packet can cause at one root.
@@ -99,6 +116,11 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     };
     let mut summary = summary(&loaded, compiled.as_ref());
     summary.compile_error = failed.map(|error| format!("{error:#}"));
+    if args.unreachable
+        && let Ok(policy) = loaded.policy()
+    {
+        summary.never_matched = Some(never_matched(policy, &loaded)?);
+    }
     if out.is_json() {
         out.object(&report(&summary))?;
     } else {
@@ -139,6 +161,7 @@ fn summary(loaded: &Loaded, compiled: Option<&Compiled>) -> Summary {
         flattened: compiled.map(|c| c.report.roots.iter().map(|root| root.flattened).sum()),
         unreachable: compiled.map(|c| c.report.shadowed),
         cost: compiled.map_or_else(Vec::new, costs),
+        never_matched: None,
         messages: messages(&loaded.diagnostics, &loaded.sources),
         compile_error: None,
     };
@@ -175,6 +198,18 @@ fn tables(policy: &Policy) -> Vec<TableSummary> {
         }
     }
     out
+}
+
+fn never_matched(policy: &Policy, loaded: &Loaded) -> anyhow::Result<Vec<NeverMatched>> {
+    let found = unreached(policy, ExactOptions::default().nodes)
+        .map_err(|error| failure(Exit::Unsupported, error.to_string()))?;
+    let places = Places::of(policy);
+    let rules = found.rules.into_iter().map(|id| NeverMatched {
+        rule: places.location(id).unwrap_or_default(),
+        name: places.name(id).unwrap_or_default(),
+        text: loaded.text(id).unwrap_or_default().trim().to_owned(),
+    });
+    Ok(rules.collect())
 }
 
 fn costs(compiled: &Compiled) -> Vec<Cost> {
@@ -237,6 +272,10 @@ fn text(out: &mut Output, summary: &Summary, cost: bool) -> anyhow::Result<()> {
         out.line(format!(
             "worst packet: {loads} loads to classify, {entries} rules to go through, in one chain"
         ))?;
+    }
+    for rule in summary.never_matched.iter().flatten() {
+        let NeverMatched { rule, name, text } = rule;
+        out.line(format!("never matched: {rule} ({name}): {text}"))?;
     }
     if cost {
         out.line("")?;

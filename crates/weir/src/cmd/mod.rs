@@ -8,6 +8,7 @@ pub mod check;
 pub mod completions;
 pub mod confirm;
 pub mod counters;
+pub mod diff;
 pub mod explain;
 pub mod flows;
 pub mod ipf;
@@ -43,6 +44,7 @@ pub fn run(command: Command, out: &mut Output) -> anyhow::Result<Exit> {
         Command::Ipnat(args) => ipnat::run_nat(&args, out),
         Command::Ippool(args) => ipnat::run_pool(&args, out),
         Command::Replay(args) => replay::run(&args, out),
+        Command::Diff(args) => diff::run(&args, out),
         Command::Apply(args) => apply::run(&args, out),
         Command::Confirm(args) => confirm::run(&args, out),
         Command::Status(args) => status::run(&args, out),

@@ -12,6 +12,7 @@ mod values;
 pub use action::{family_name, flow, op, table_name, verdict, verdict_name};
 pub use condition::test;
 pub use observed::{Moment, observed};
+pub use values::{addresses, mac, numbers};
 
 #[cfg(test)]
 mod tests;
