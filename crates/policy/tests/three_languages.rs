@@ -3,8 +3,9 @@
 //! `testdata/three` has each policy as IPFilter rules, as ipfw rules, and as iptables-save (and
 //! ip6tables-save) text, in the words that people of each language use. Every pair is compared
 //! exactly, for every packet there is; nothing is sampled. Packets whose transport header is cut
-//! short are compared in a second step: ip_tables and ipfw drop them where a rule asks for ports,
-//! IPFilter's rules just don't match them, so where nothing else drops them they may differ.
+//! short are left out, since no rules can make the languages agree on them: ipfw drops them before
+//! its rules, ip_tables where a rule asks for ports, and IPFilter's rules just don't match them.
+//! Which policies differ for that between iptables and IPFilter is compared in a second step.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +16,8 @@ use weir_policy::eval::ipf::Tables;
 use weir_policy::model::{Family, Policy};
 use weir_policy::syntax::{Diagnostic, Sources};
 
-/// Policies whose short packets IPFilter treats differently: they block ports and pass the rest.
+/// Policies whose short packets IPFilter and iptables treat differently: they block ports and pass
+/// the rest.
 const SHORT_DIFFERS: &[&str] = &[
     "answers-to-ident",
     "dmz",
@@ -151,11 +153,13 @@ fn every_policy_means_the_same_in_three_languages() {
             if !found.same() {
                 wrong += &format!("{name}: {pair}\n{}", told(&found));
             }
-            let short = Options {
-                whole_headers: false,
-                ..options
-            };
-            all &= compare(&policies[a], &policies[b], &short).unwrap().same();
+            if (a, b) == (0, 1) {
+                let short = Options {
+                    whole_headers: false,
+                    ..options
+                };
+                all = compare(&policies[a], &policies[b], &short).unwrap().same();
+            }
         }
         if all {
             every.push(name.as_str());
