@@ -470,7 +470,7 @@ __noinline int learned_decide(struct walk *w)
 	if (e->generation == c->slot_generation[w->slot & 1]) {
 		w->deciding = e->rule;
 		if (e->flags & WEIR_LEARN_COUNT)
-			weir_count(w->slot, e->rule, w->packet.length);
+			weir_count(w->slot, w->packet.hook, e->rule, w->packet.length);
 		if (e->flags & WEIR_LEARN_LOG) {
 			struct weir_report r = {
 				.now_ms = w->now_ms,
