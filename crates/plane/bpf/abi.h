@@ -103,7 +103,7 @@ struct weir_packet {
 struct weir_settings {
 	__u32 image_mask;	/* bytes of an image slot less one, a power of two less one */
 	__u32 rule_capacity;	/* rules (counters) in a slot */
-	__u32 shard_shift;	/* a rule has 1 << shard_shift counters, chosen by CPU */
+	__u32 shards;		/* counters of a rule, chosen by CPU: see weir_count */
 	__u32 history_mask;	/* bytes of a history slot less one, a power of two less one */
 	__u32 flow_lines;	/* lines of 64 slots of the flow table: see flow_abi.h */
 	__u32 testing;		/* loaded for BPF_PROG_TEST_RUN: weir_control.test is read */
@@ -112,7 +112,7 @@ struct weir_settings {
 	__u32 flow_entries;	/* offsets in the flow table */
 	__u32 flow_cold;
 	__u32 features;		/* enum weir_feature: what policies may use; the rest is not loaded */
-	__u32 reserved;
+	__u32 exclusive;	/* each CPU has a shard of its own, and there is one more */
 };
 
 /* Bytes after the end of a slot, so that a masked offset plus a record stays inside. */
@@ -184,8 +184,11 @@ struct weir_lane {
 	__u32 flags;		/* enum weir_lane_flag */
 	__u32 counts;		/* chain policies of tables without rules, which count first */
 	__u32 count[2];
-	__u32 reserved[2];
+	__u32 decided[2];	/* what one rule decides for all, by root: WEIR_LANE_DECIDED */
 };
+/* verdict << 30 | rule; 0: the packet must be looked up. First of root, then of established. */
+#define WEIR_LANE_DECIDED 30
+#define WEIR_LANE_RULE ((1U << WEIR_LANE_DECIDED) - 1)
 enum weir_lane_flag {
 	WEIR_LANE_TRACK = 1,	/* rules ask about flows */
 	WEIR_LANE_CLASSES = 2,	/* rules ask about interfaces */

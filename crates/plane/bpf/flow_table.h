@@ -7,6 +7,8 @@
 #include "flow_abi.h"
 
 #define FLOW_LINE_SLOTS 64
+#define FLOW_NO_SLOT 0xffffffffU
+#define FLOW_TIMEOUT_MAX (1U << 29)
 #define flow_lines() (weir_settings.flow_lines)
 #define flow_slots() (weir_settings.flow_lines * FLOW_LINE_SLOTS)
 
@@ -28,6 +30,16 @@ static __always_inline struct flow_cold *flow_cold_at(__u8 *table, __u64 slot)
 	if (slot >= flow_slots())
 		return NULL;
 	return (struct flow_cold *)(table + weir_settings.flow_cold + slot * 64);
+}
+
+static __always_inline void flow_count(struct weir_control *c, enum flow_statistic which)
+{
+	__sync_fetch_and_add(&c->flow_statistics[which], 1);
+}
+
+static __always_inline bool flow_lives(const struct flow_entry *e, __u32 now)
+{
+	return e->control & FLOW_USED && e->expires - now - 1 < FLOW_TIMEOUT_MAX;
 }
 
 #endif

@@ -47,6 +47,7 @@ int flow_try(struct flow_try *try)
 	__u32 zero = 0, one = 1, mark = 0;
 	struct weir_packet *packet = bpf_map_lookup_elem(&scratch_packets, &zero);
 	struct weir_packet *about = bpf_map_lookup_elem(&scratch_packets, &one);
+	struct flow_entry copy = {};
 	struct flow_ref ref = {};
 	__u64 now = try->now_ms;
 
@@ -57,7 +58,7 @@ int flow_try(struct flow_try *try)
 	if (try->has_about)
 		flow_related(packet, about, now, &ref);
 	else
-		flow_lookup(packet, now, &ref);
+		flow_lookup(packet, now, &ref, &copy);
 	try->packet.state = packet->state;
 	try->has_mark = flow_mark(&ref, &mark);
 	try->result_mark = mark;
@@ -92,6 +93,7 @@ static __always_inline int bench_one(bool lookup)
 {
 	__u32 index = bench_next++ & bench_mask;
 	struct weir_packet *record = bpf_map_lookup_elem(&bench, &index);
+	struct flow_entry copy = {};
 	struct flow_ref ref = {};
 	struct weir_packet packet;
 
@@ -99,7 +101,7 @@ static __always_inline int bench_one(bool lookup)
 		return 0;
 	packet = *record;
 	if (lookup)
-		flow_lookup(&packet, bpf_jiffies64() * 4, &ref);
+		flow_lookup(&packet, bpf_jiffies64() * 4, &ref, &copy);
 	else
 		packet.state = packet.sack + bpf_jiffies64();
 	bench_established += packet.state;

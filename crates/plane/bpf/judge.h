@@ -12,13 +12,6 @@
 #include "parse.h"
 #include "walk.h"
 
-__noinline int weir_flow_lookup(struct weir_packet *p, struct flow_ref *ref, __u64 now_ms)
-{
-	if (!p || !ref)
-		return 0;
-	return flow_lookup(p, now_ms, ref);
-}
-
 /* An ICMP error belongs to the flow of the packet that it speaks of. */
 static __always_inline void track_error(struct walk *w, struct weir_packet *about)
 {
@@ -54,7 +47,7 @@ static __always_inline void track(struct walk *w, struct weir_control *c,
 	else if (w->handoff.state)
 		flow_peek(&w->packet, w->now_ms, &w->flow, w->handoff.state == WEIR_STATE_NEW);
 	else
-		weir_flow_lookup(&w->packet, &w->flow, w->now_ms);
+		flow_lookup(&w->packet, w->now_ms, &w->flow, &w->copy);
 	if (w->handoff.state) {
 		w->packet.state = w->handoff.state;
 		/* What begins a conversation has no flow yet; the last hook is to make it. */

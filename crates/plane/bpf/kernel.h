@@ -103,6 +103,10 @@ extern void *bpf_cast_to_kern_ctx(void *obj) __ksym;
 extern int bpf_dynptr_from_skb(struct sk_buff___local *skb, __u64 flags,
 			       struct bpf_dynptr *ptr) __ksym;
 
+/* Bytes at an address that is a number to the verifier. */
+#define BYTES_AT(a) ((const struct in6_addr___local *)bpf_rdonly_cast( \
+	(const void *)(a), bpf_core_type_id_kernel(struct in6_addr___local)))
+
 #define AF_INET 2
 #define AF_INET6 10
 #define NF_DROP 0

@@ -429,7 +429,8 @@ __noinline int learned_make(struct walk *w, __u32 number, __u32 record_at)
 	if (w->packet.family == 6 ?
 		    w->packet.proto == IPPROTO_ICMPV6 && w->packet.dst[0] >> 56 == 0xff :
 		    !!(w->view.attributes & (IPF_MCAST | IPF_BCAST | IPF_MBCAST))) {
-		name = learned_open_name(w->packet.src, w->packet.proto, w->packet.family);
+		name = learned_open_name(w->packet.src, learned_ports(&w->packet),
+					 w->packet.proto, w->packet.family);
 		__sync_fetch_and_add(&h->open, 1);
 	}
 	slot = learned_take(name, w->now_ms);
@@ -469,7 +470,7 @@ __noinline int learned_decide(struct walk *w)
 	if (e->generation == c->slot_generation[w->slot & 1]) {
 		w->deciding = e->rule;
 		if (e->flags & WEIR_LEARN_COUNT)
-			weir_count(w->slot, e->rule, w->packet.length);
+			weir_count(w->slot, w->packet.hook, e->rule, w->packet.length);
 		if (e->flags & WEIR_LEARN_LOG) {
 			struct weir_report r = {
 				.now_ms = w->now_ms,

@@ -18,6 +18,7 @@
 SEC(".rodata.weir") const volatile struct weir_settings weir_settings = {
 	.image_mask = 0xffff,
 	.rule_capacity = 1024,
+	.shards = 1,
 	.history_mask = 0xffff,
 	.flow_lines = 4,
 	.flow_entries = 4096,
@@ -27,7 +28,6 @@ SEC(".rodata.weir") const volatile struct weir_settings weir_settings = {
 };
 #define weir_image_mask (weir_settings.image_mask)
 #define weir_rule_capacity (weir_settings.rule_capacity)
-#define weir_shard_shift (weir_settings.shard_shift)
 #define weir_history_mask (weir_settings.history_mask)
 #define weir_testing (weir_settings.testing)
 
@@ -113,32 +113,61 @@ static __always_inline __u8 *weir_flows(void)
 	return bpf_map_lookup_elem(&flows, &zero);
 }
 
-/* Packets and bytes of a rule, in this CPU's shard. Exact: two CPUs may share a shard. */
-static __always_inline void weir_count(__u32 slot, __u32 rule, __u32 bytes)
+/*
+ * Packets and bytes of a rule. Received packets come with softirqs off, so that nothing else counts
+ * on this CPU meanwhile: a plain addition to a shard of the CPU's own is exact (load.rs tells where
+ * the kernel is so). What processes send may be interrupted: it has one shard for all CPUs, and pays
+ * for atomic additions.
+ */
+static __always_inline void weir_count(__u32 slot, __u32 hook, __u32 rule, __u32 bytes)
 {
+	__u32 shard = bpf_get_smp_processor_id(), shards = weir_settings.shards;
 	__u64 *base = bpf_map_lookup_elem(&counters, &slot);
-	__u32 shard = bpf_get_smp_processor_id() & ((1u << weir_shard_shift) - 1);
+	bool alone = weir_settings.exclusive && hook < WEIR_HOOK_OUTPUT;
 
-	if (!base || rule >= weir_rule_capacity)
+	if (!weir_settings.exclusive)
+		shard &= shards - 1;
+	else if (!alone)
+		shard = shards - 1;
+	if (!base || rule >= weir_rule_capacity || shard >= shards)
 		return;
-	base += (((__u64)rule << weir_shard_shift) | shard) * 2;
+	base += ((__u64)shard * weir_rule_capacity + rule) * 2;
+	if (alone) {
+		base[0] += 1;
+		base[1] += bytes;
+		return;
+	}
 	__sync_fetch_and_add(&base[0], 1);
 	__sync_fetch_and_add(&base[1], bytes);
 }
 
-/* Take a place for a packet; NULL when too many are taken. */
-static __always_inline struct weir_scratch *weir_scratch_take(void)
+static __always_inline struct weir_scratch *weir_scratch_at(__u32 index)
+{
+	index &= WEIR_SCRATCH_COUNT - 1;
+	return bpf_map_lookup_elem(&scratch, &index);
+}
+
+/* Take a place for a packet; NULL when too many are taken. `index`: its number. */
+static __always_inline struct weir_scratch *weir_scratch_numbered(__u32 *index)
 {
 	__u32 first = bpf_get_smp_processor_id() * 4;
 
 	for (__u32 i = 0; i < WEIR_SCRATCH_TRIES; i++) {
-		__u32 index = (first + i) & (WEIR_SCRATCH_COUNT - 1);
-		struct weir_scratch *s = bpf_map_lookup_elem(&scratch, &index);
+		struct weir_scratch *s = weir_scratch_at(first + i);
 
-		if (s && !__sync_lock_test_and_set(&s->taken, 1))
+		if (s && !__sync_lock_test_and_set(&s->taken, 1)) {
+			*index = first + i;
 			return s;
+		}
 	}
 	return NULL;
+}
+
+static __always_inline struct weir_scratch *weir_scratch_take(void)
+{
+	__u32 index;
+
+	return weir_scratch_numbered(&index);
 }
 
 static __always_inline void weir_scratch_give(struct weir_scratch *s)

@@ -17,7 +17,7 @@
 #include "classes.h"
 #include "judge.h"
 #include "judged.h"
-#include "lane.h"
+#include "lane_meet.h"
 
 static __always_inline int parse_at(struct weir_packet *p, const struct weir_bytes *bytes, __u8 pf)
 {
@@ -254,10 +254,20 @@ struct {
 /* What is attached: the short way, or else the whole. Two programs, each with one family. */
 static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool v6)
 {
-	int verdict = lane_judge(ctx, v6);
+	const struct sk_buff___local *skb = ctx->skb;
+	struct lane_job job = {
+		.base = (__u64)skb->data,
+		.skb = (__u64)skb,
+		.met = (__u64)ctx->state,
+	};
+	__u32 have = skb->len - skb->data_len, hook = ctx->state->hook;
+	int verdict;
 
+	verdict = lane_run(have, hook, &job, v6);
+	if (verdict == LANE_ASK)
+		verdict = lane_again(have, hook, &job, v6);
 	if (verdict != LANE_WHOLE)
-		return verdict;
+		return verdict & 1;
 	bpf_tail_call(ctx, &stages, 0);
 	weir_reason(WEIR_REASON_WHOLE);
 	return NF_DROP;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What connection tracking asks of TCP options (RFC 9293 section 3.1, RFC 7323, RFC 2018).
- * In: a copy of the option bytes. Out: sack, tcp_scale and tcp_sack_permitted of the packet.
+ * In: the address of the options. Out: sack, tcp_scale and tcp_sack_permitted of the packet.
  * Twin of weir-policy's eval::track::tcp::options.
  */
 #ifndef WEIR_OPTIONS_H
@@ -12,28 +12,27 @@
 
 #define WEIR_TCP_OPTIONS_MAX 40
 
-/* Option bytes, read as numbers in host order or as bytes; the tail is never looked at. */
-struct weir_option_bytes {
-	__u8 at[64];
-};
+/* What the options say: sack | (window scale + 1, or 0) << 32 | SACK permitted << 40. */
+#define WEIR_OPTION_SCALE 32
+#define WEIR_OPTION_PERMITTED 40
 
 struct weir_option_walk {
-	struct weir_packet *p;
-	const struct weir_option_bytes *bytes;
+	__u64 base;
 	__u32 at;
 	__u32 length;
+	__u32 sack;
+	__u8 scale;
+	__u8 permitted;
 };
 
 /* One option at w->at; 1 ends the walk. A callback, so that the verifier follows it once. */
 static long weir_tcp_option(__u32 step, struct weir_option_walk *w)
 {
-	const struct weir_option_bytes *bytes = w->bytes;
-	struct weir_packet *p = w->p;
-	__u32 at = w->at & 63, kind, size, edge;
+	__u32 at = w->at, kind, size, edge;
 
 	if (at >= w->length)
 		return 1;
-	kind = bytes->at[at];
+	kind = BYTES_AT(w->base + at)->in6_u.u6_addr8[0];
 	if (kind == 0)
 		return 1;
 	if (kind == 1) {
@@ -42,50 +41,44 @@ static long weir_tcp_option(__u32 step, struct weir_option_walk *w)
 	}
 	if (at + 1 >= w->length)
 		return 1;
-	size = bytes->at[(at + 1) & 63];
+	size = BYTES_AT(w->base + at)->in6_u.u6_addr8[1];
 	if (size < 2 || at + size > w->length)
 		return 1;
 	if (kind == 3 && size == 3) {
-		__u8 scale = bytes->at[(at + 2) & 63];
+		__u8 scale = BYTES_AT(w->base + at)->in6_u.u6_addr8[2];
 
-		p->tcp_scale = (scale > 14 ? 14 : scale) + 1;
+		w->scale = (scale > 14 ? 14 : scale) + 1;
 	}
 	if (kind == 4 && size == 2)
-		p->tcp_sack_permitted = 1;
+		w->permitted = 1;
 	edge = at + 6;
 	w->at = at + size;
 	if (kind != 5 || size < 10 || (size & 7) != 2)
 		return 0;
 	for (int block = 0; block < 4; block++) {
-		__u32 right = (__u32)bytes->at[edge & 63] << 24 |
-			      (__u32)bytes->at[(edge + 1) & 63] << 16 |
-			      (__u32)bytes->at[(edge + 2) & 63] << 8 | bytes->at[(edge + 3) & 63];
+		__u32 right;
 
 		if (edge >= w->at)
 			break;
-		if ((__s32)(right - p->sack) > 0)
-			p->sack = right;
+		right = bpf_ntohl(BYTES_AT(w->base + edge)->in6_u.u6_addr32[0]);
+		if ((__s32)(right - w->sack) > 0)
+			w->sack = right;
 		edge += 8;
 	}
 	return 0;
 }
 
 /*
- * Segments of an established connection mostly have nothing but a timestamp, for which the caller
- * need not come here.
+ * Options at an address, `length` bytes that can be read. Segments of an established connection
+ * mostly have nothing but a timestamp, for which the caller need not come here.
  */
-__noinline int weir_tcp_options(struct weir_packet *p, const struct weir_option_bytes *bytes)
+__noinline __u64 weir_tcp_options(__u64 base, __u32 length, __u32 acknowledgement)
 {
-	struct weir_option_walk w = { .p = p, .bytes = bytes };
+	struct weir_option_walk w = { .base = base, .length = length, .sack = acknowledgement };
 
-	if (!p || !bytes)
-		return 0;
-	w.length = p->tcp_options;
-	if (w.length > WEIR_TCP_OPTIONS_MAX)
-		return 0;
-	p->sack = p->acknowledgement;
 	bpf_loop(WEIR_TCP_OPTIONS_MAX, weir_tcp_option, &w, 0);
-	return 0;
+	return (__u64)w.permitted << WEIR_OPTION_PERMITTED |
+	       (__u64)w.scale << WEIR_OPTION_SCALE | w.sack;
 }
 
 #endif

@@ -33,8 +33,6 @@ struct weir_bytes {
 	(const void *)(a), bpf_core_type_id_kernel(struct iphdr___local)))
 #define IPV6_AT(a) ((const struct ipv6hdr___local *)bpf_rdonly_cast( \
 	(const void *)(a), bpf_core_type_id_kernel(struct ipv6hdr___local)))
-#define BYTES_AT(a) ((const struct in6_addr___local *)bpf_rdonly_cast( \
-	(const void *)(a), bpf_core_type_id_kernel(struct in6_addr___local)))
 
 /* Whether an ICMP or ICMPv6 type carries the packet that it is about. */
 static __always_inline bool icmp_is_error(__u8 proto, __u8 kind)
@@ -72,30 +70,30 @@ static __always_inline __u32 transport_needs(__u8 proto, bool inner)
 	return 0;
 }
 
-/* What tracking asks of the options; most segments have only a timestamp. */
+/* What options at an address say about a packet. `length`: at most WEIR_TCP_OPTIONS_MAX. */
+static __always_inline void take_tcp_options(__u64 base, __u32 length, struct weir_packet *p)
+{
+	__u64 said = weir_tcp_options(base, length, p->acknowledgement);
+
+	p->sack = said;
+	p->tcp_scale = said >> WEIR_OPTION_SCALE;
+	p->tcp_sack_permitted = said >> WEIR_OPTION_PERMITTED & 1;
+}
+
+/* The only option that most segments have: two NOPs, kind 8, length 10. */
+#define WEIR_TIMESTAMP bpf_htonl(0x0101080a)
+
+/* What tracking asks of the options. */
 static __always_inline void parse_tcp_options(const struct weir_bytes *b, __u32 at,
 					      struct weir_packet *p)
 {
-	const struct in6_addr___local *h;
-	struct weir_option_bytes copy = {};
-	__u32 *words = (__u32 *)copy.at;
-
 	p->sack = p->acknowledgement;
 	if (!p->tcp_options || at + p->tcp_options > b->have)
 		return;
-	h = BYTES_AT(b->base + at);
-	words[0] = h->in6_u.u6_addr32[0];
-	if (p->tcp_options == 12 && words[0] == bpf_htonl(0x0101080a))
+	if (p->tcp_options == 12 &&
+	    BYTES_AT(b->base + at)->in6_u.u6_addr32[0] == WEIR_TIMESTAMP)
 		return;
-	for (int i = 1; i < 4; i++)
-		words[i] = h->in6_u.u6_addr32[i];
-	h = BYTES_AT(b->base + at + 16);
-	for (int i = 0; i < 4; i++)
-		words[4 + i] = h->in6_u.u6_addr32[i];
-	h = BYTES_AT(b->base + at + 32);
-	for (int i = 0; i < 2; i++)
-		words[8 + i] = h->in6_u.u6_addr32[i];
-	weir_tcp_options(p, &copy);
+	take_tcp_options(b->base + at, p->tcp_options, p);
 }
 
 static __always_inline void parse_tcp(const struct weir_bytes *b,

@@ -30,6 +30,7 @@ struct walk {
 	__u32 proposed_reject;
 	struct weir_cursor cursor;
 	struct weir_handoff handoff;	/* edits for later hooks */
+	struct flow_entry copy;	/* of the flow's entry, see flow_meet */
 #ifdef WEIR_LEARNED
 	__u32 learned;		/* slot of the state found, plus 1; 0: none */
 	__u32 learned_bits;	/* LEARNED_OUT_OF_WINDOW */
@@ -54,7 +55,7 @@ enum weir_step {
 static __always_inline int entry_matched(struct walk *w, const struct weir_entry *e)
 {
 	if (e->rules == 1)
-		weir_count(w->slot, e->rule, w->packet.length);
+		weir_count(w->slot, w->packet.hook, e->rule, w->packet.length);
 	if (!e->verdict) {
 		cursor_move(&w->cursor, e->next_match);
 		return WEIR_STEP_ON;
@@ -282,7 +283,7 @@ __noinline int weir_meet(struct walk *w)
 		w->proposed = WEIR_VERDICT_DROP;
 	if (e->flags & WEIR_FLAG_AS_LEARNED) {
 		if (e->rules == 1)
-			weir_count(w->slot, e->rule, w->packet.length);
+			weir_count(w->slot, w->packet.hook, e->rule, w->packet.length);
 		return learned_decide(w);
 	}
 #endif
@@ -301,7 +302,8 @@ __noinline int weir_meet(struct walk *w)
 		for (int i = 0; i < WEIR_RULES_MAX; i++) {
 			if (i >= tests)
 				break;
-			weir_count(w->slot, IMAGE_U32(image, mask, rules_at + i * 4),
+			weir_count(w->slot, w->packet.hook,
+				   IMAGE_U32(image, mask, rules_at + i * 4),
 				   w->packet.length);
 		}
 	}

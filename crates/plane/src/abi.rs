@@ -26,8 +26,8 @@ pub struct Settings {
     pub image_mask: u32,
     /// Rules in a slot.
     pub rule_capacity: u32,
-    /// Counters of a rule, as a power of two.
-    pub shard_shift: u32,
+    /// Counters of a rule, chosen by CPU.
+    pub shards: u32,
     /// Bytes of a history slot less one.
     pub history_mask: u32,
     /// Lines of the flow table.
@@ -44,8 +44,8 @@ pub struct Settings {
     pub flow_cold: u32,
     /// What policies may use: `FEATURE_*` of images.
     pub features: u32,
-    /// Unused.
-    pub reserved: u32,
+    /// Each CPU has a shard of its own, and there is one more.
+    pub exclusive: u32,
 }
 
 /// `struct weir_test`.
@@ -110,8 +110,8 @@ pub struct Lane {
     pub counts: u32,
     /// Which.
     pub count: [u32; 2],
-    /// Unused.
-    pub reserved: [u32; 2],
+    /// What one rule decides for all packets, by root: verdict << 30 | rule; 0: nothing.
+    pub decided: [u32; 2],
 }
 
 /// `WEIR_LANE_TRACK`.

@@ -2,31 +2,41 @@
 
 use crate::load::Instance;
 
+/// Bytes of a counter: packets and bytes.
+pub const SIZE: usize = 16;
+
 /// Packets and bytes of the first `rules` rules of a slot. A packet counted meanwhile may be seen
 /// in one number and not in the other.
 pub fn read(instance: &Instance, slot: u32, rules: u32) -> Vec<(u64, u64)> {
     let map = instance.map("counters");
-    let shards = 1usize << instance.settings.shard_shift;
-    let mut bytes = vec![0u8; rules as usize * shards * 16];
-    map.memory().read(slot as usize * map.entry, &mut bytes);
-    let number = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-    (0..rules as usize)
-        .map(|rule| {
-            (0..shards).fold((0, 0), |(packets, total), shard| {
-                let at = (rule * shards + shard) * 16;
-                (packets + number(at), total + number(at + 8))
-            })
-        })
-        .collect()
+    let mut sums = vec![(0, 0); rules as usize];
+    let mut bytes = vec![0u8; rules as usize * SIZE];
+    for shard in 0..instance.settings.shards {
+        map.memory()
+            .read(place(instance, slot, shard, 0), &mut bytes);
+        for ((packets, total), counter) in sums.iter_mut().zip(bytes.chunks_exact(SIZE)) {
+            let number =
+                |at| u64::from_ne_bytes(counter[at..at + 8].try_into().expect("eight bytes"));
+            *packets += number(0);
+            *total += number(8);
+        }
+    }
+    sums
 }
 
 /// Start the counters of a slot that packets do not use from these numbers.
 pub fn preset(instance: &Instance, slot: u32, values: &[(u64, u64)]) {
     let map = instance.map("counters");
-    let rules = instance.settings.rule_capacity as usize;
-    for (rule, (packets, bytes)) in values.iter().take(rules).enumerate() {
-        let at = slot as usize * map.entry + (rule << instance.settings.shard_shift) * 16;
+    let rules = instance.settings.rule_capacity;
+    for (rule, (packets, bytes)) in (0..rules).zip(values) {
+        let at = place(instance, slot, 0, rule);
         map.memory().store64(at, *packets);
         map.memory().store64(at + 8, *bytes);
     }
+}
+
+/// Where a rule's counter in a shard is (`weir_count` in `maps.h`).
+fn place(instance: &Instance, slot: u32, shard: u32, rule: u32) -> usize {
+    let number = shard as usize * instance.settings.rule_capacity as usize + rule as usize;
+    slot as usize * instance.map("counters").entry + number * SIZE
 }

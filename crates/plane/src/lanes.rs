@@ -14,6 +14,10 @@ use crate::hooks;
 
 /// `enum weir_verdict`.
 const ACCEPT: u8 = 1;
+/// The same.
+const DROP: u8 = 2;
+/// `WEIR_LANE_DECIDED`.
+const DECIDED: u32 = 30;
 
 /// A structure of the image; `None` outside it.
 fn at<T: FromBytes>(image: &[u8], offset: u32) -> Option<T> {
@@ -21,8 +25,9 @@ fn at<T: FromBytes>(image: &[u8], offset: u32) -> Option<T> {
     T::read_from_prefix(bytes).ok().map(|(value, _)| value)
 }
 
-/// The rule of a table that does nothing but count and accept: its chain policy.
-fn only_counts(image: &[u8], root: u32) -> Option<u32> {
+/// The only entry of a root, when it does nothing but count one rule and decide. All packets meet
+/// it, because the last entry of a root has no conditions.
+fn only_entry(image: &[u8], root: u32) -> Option<Entry> {
     let root: Root = at(image, root)?;
     let entry: Entry = at(image, root.entries_at)?;
     let plain = root.entries == 1
@@ -30,7 +35,19 @@ fn only_counts(image: &[u8], root: u32) -> Option<u32> {
         && entry.ops == 0
         && entry.rules == 1
         && entry.flags == 0;
-    (plain && entry.verdict == ACCEPT).then_some(entry.rule)
+    (plain && [ACCEPT, DROP].contains(&entry.verdict)).then_some(entry)
+}
+
+/// The rule of a table that does nothing but count and accept: its chain policy.
+fn only_counts(image: &[u8], root: u32) -> Option<u32> {
+    let entry = only_entry(image, root)?;
+    (entry.verdict == ACCEPT).then_some(entry.rule)
+}
+
+/// What one rule decides for all packets that meet a root, as `lane.h` reads it; 0: nothing.
+fn decided(image: &[u8], root: u32) -> u32 {
+    let entry = only_entry(image, root).filter(|entry| entry.rule < 1 << DECIDED);
+    entry.map_or(0, |entry| u32::from(entry.verdict) << DECIDED | entry.rule)
 }
 
 fn lane(image: &[u8], header: &Header, bits: u32, family: Family, hook: Hook) -> Option<Lane> {
@@ -44,6 +61,7 @@ fn lane(image: &[u8], header: &Header, bits: u32, family: Family, hook: Hook) ->
     if lane.established == 0 {
         lane.established = lane.root;
     }
+    lane.decided = [lane.root, lane.established].map(|root| decided(image, root));
     let learns = header.features & layout::FEATURE_LEARNED != 0;
     if learns || bits & (hooks::HANDOFF | hooks::EARLY_STATE) != 0 {
         return None;

@@ -15,6 +15,7 @@ use zerocopy::IntoBytes;
 
 use crate::abi::{self, Control, Settings};
 use crate::clock;
+use crate::counters;
 use crate::error::{PlaneError, Result, system};
 use crate::sys::bpf::map_size;
 use crate::sys::memory::Mapping;
@@ -257,10 +258,27 @@ fn load_error(message: &str) -> PlaneError {
     }
 }
 
-/// Counters of a rule: enough that CPUs seldom share one, at most 8.
-fn shard_shift() -> u32 {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    cpus.next_power_of_two().trailing_zeros().min(3)
+/// Bytes of counters in a slot for which each CPU gets its own; offsets are verified up to 2^29.
+const OWN_COUNTERS_LIMIT: u64 = 1 << 28;
+
+/// How often the counters of this many rules are there, and whether each CPU has its own
+/// (`weir_count` in `maps.h`): then additions need not be atomic. Where there are many CPUs, or a
+/// kernel of the realtime kind in which softirqs interrupt each other, CPUs share up to 8.
+fn shards(rules: u32) -> (u32, bool) {
+    let numbers = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = numbers.trim().rsplit(['-', ',']).next();
+    let cpus = last
+        .and_then(|n| n.parse::<u32>().ok())
+        .map_or(u32::MAX, |n| n + 1);
+    let realtime = std::fs::read_to_string("/sys/kernel/realtime");
+    let realtime = realtime.is_ok_and(|value| value.trim() == "1");
+    let own = cpus.saturating_add(1);
+    let bytes = u64::from(rules) * u64::from(own) * counters::SIZE as u64;
+    if cpus <= 16 && bytes <= OWN_COUNTERS_LIMIT && !realtime {
+        (own, true)
+    } else {
+        (cpus.min(8).next_power_of_two(), false)
+    }
 }
 
 fn random_seed() -> [u64; 2] {
@@ -317,10 +335,11 @@ pub fn load(
     old: Option<&Instance>,
 ) -> Result<Instance> {
     let layout = old.map_or(Layout::for_flows(capacity.flows), Instance::flow_layout);
+    let (shards, exclusive) = shards(capacity.rules);
     let settings = Settings {
         image_mask: capacity.image - 1,
         rule_capacity: capacity.rules,
-        shard_shift: if testing { 0 } else { shard_shift() },
+        shards,
         history_mask: capacity.history - 1,
         flow_lines: layout.lines,
         flow_entries: layout.entries() as u32,
@@ -329,7 +348,7 @@ pub fn load(
         jiffy_multiplier: clock::jiffy_multiplier()?,
         hash_seed: old.map_or_else(random_seed, |old| old.settings.hash_seed),
         features,
-        reserved: 0,
+        exclusive: u32::from(exclusive),
     };
     LOG.lock().map(|mut l| l.clear()).ok();
     libbpf_rs::set_print(Some((PrintLevel::Info, remember)));
@@ -396,7 +415,7 @@ fn load_object<'a>(
         resize(
             &mut open,
             "counters",
-            (capacity.rules << settings.shard_shift) * 16,
+            capacity.rules * settings.shards * counters::SIZE as u32,
         )?;
     }
     for mut map in open.maps_mut() {

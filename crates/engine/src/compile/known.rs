@@ -26,14 +26,14 @@ const ESTABLISHED: u8 = 2;
 /// `enum weir_fragment`: not a fragment.
 const WHOLE: u8 = 1;
 
-/// What `bpf/lane.h` takes for packets of established flows: TCP with ACK and without SYN, FIN and
-/// RST; UDP. Not fragments.
+/// What `bpf/lane.h` takes for packets of established flows: TCP with ACK, without RST, not with
+/// both SYN and FIN; UDP. Not fragments.
 fn domain() -> [Segment; 2] {
     [
         Segment {
             proto: 6,
             kind: kind_of(3, WHOLE, ESTABLISHED),
-            flags: |flags| flags & 0x17 == 0x10,
+            flags: |flags| flags & 0x14 == 0x10 && flags & 3 != 3,
         },
         Segment {
             proto: 17,

@@ -28,7 +28,8 @@ pub struct Ref {
     pub mark: u32,
     pub found: u8,
     pub reply: u8,
-    pub pad: [u8; 6],
+    pub pad: [u8; 2],
+    pub changed: u32,
 }
 
 /// `struct flow_try`.
