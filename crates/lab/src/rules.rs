@@ -1,9 +1,9 @@
 //! Rule sets for measuring: families with a stated shape, any size, the same from the same seed.
 //!
 //! In: a family name, a size, a seed, an address family. Out: a [`RuleSet`], which the emitters
-//! ([`iptables`], [`ipfw`], [`nft`], [`ipset`]) turn into text. Every rule drops and none matches the lab's
-//! traffic (tests prove it per family); what is measured is the way past them all. The families are
-//! those of IPFW's cost note, of nf-HiPAC's worst cases and of published classifier comparisons.
+//! ([`iptables`], [`ipfw`], [`nft`], [`ipset`]) turn into text. Every rule drops and none matches
+//! the lab's traffic (tests prove it per family); what is measured is the way past them all. The
+//! families are those of IPFW's cost note, of nf-HiPAC's worst cases and of published comparisons.
 
 pub mod families;
 pub mod hostile;

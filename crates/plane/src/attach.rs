@@ -91,13 +91,16 @@ fn is_interface_link(name: &str) -> bool {
         .any(|(prefix, _, _)| name.starts_with(prefix))
 }
 
-/// Interfaces of the calling thread's namespace.
-fn interfaces() -> Vec<u32> {
+/// Interfaces of the calling thread's namespace: number and name.
+pub fn interfaces() -> Vec<(u32, String)> {
     // One line an interface, `name: numbers`, after two lines of headings.
     let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     text.lines()
         .skip(2)
-        .filter_map(|line| socket::interface_index(line.split_once(':')?.0.trim()))
+        .filter_map(|line| {
+            let name = line.split_once(':')?.0.trim();
+            Some((socket::interface_index(name)?, name.to_owned()))
+        })
         .collect()
 }
 
@@ -141,7 +144,7 @@ fn wanted(bits: u32) -> Vec<(String, u32, &'static str)> {
     let indexes = interfaces();
     let needed = INTERFACE_LINKS.iter().filter(|(_, bit, _)| bits & bit != 0);
     let links = needed.flat_map(|(prefix, _, program)| {
-        let link = move |index: &u32| (format!("{prefix}{index}"), *index, *program);
+        let link = move |(index, _): &(u32, String)| (format!("{prefix}{index}"), *index, *program);
         indexes.iter().map(link)
     });
     links.collect()

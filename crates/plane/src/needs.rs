@@ -116,7 +116,11 @@ pub fn of(policy: &Policy) -> u32 {
                 tracked[root.family as usize] = true;
                 bits |= hooks::TRACK | if early { hooks::EARLY_STATE } else { 0 };
             }
-            if root.hook == Hook::Prerouting && rule.ops.iter().any(sets_mark) {
+            // tcx ingress judges raw and mangle alone: a list of verdicts (ipf, ipfw) must meet its
+            // packets at the hook itself.
+            let early_table = matches!(root.table, Table::Raw | Table::Mangle);
+            let steers = root.hook == Hook::Prerouting && early_table;
+            if steers && rule.ops.iter().any(sets_mark) {
                 bits |= hooks::INGRESS;
             }
             bits |= rule

@@ -188,6 +188,11 @@ impl Plane {
             .enter(|| attach::attach_interfaces(&current.instance, &current.path, bits))
     }
 
+    /// Interfaces of the namespace: number and name.
+    pub fn interfaces(&self) -> Result<Vec<(u32, String)>> {
+        self.space.enter(|| Ok(attach::interfaces()))
+    }
+
     /// What is in force.
     pub fn status(&self) -> Result<Status> {
         let current = self.current.as_ref().ok_or(PlaneError::Nothing)?;

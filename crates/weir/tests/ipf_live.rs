@@ -205,3 +205,50 @@ fn logged_packets_are_printed_as_ipmon_does() {
     );
     folder.weir(&["ipmon", "-o", "Z", "-f", "saved"]).expect(2);
 }
+
+#[test]
+fn kept_states_are_listed_and_counted() {
+    if weir_plane::kernel_or_skip("kept_states_are_listed_and_counted").is_none() {
+        return;
+    }
+    let (folder, netns) = (Folder::new(), Namespace::new("kept"));
+    let name = netns.0.as_str();
+    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
+    let rule = "pass out quick on lo proto udp from any to any port = 99 keep state\n";
+    folder.file("r", rule);
+    let stat = |args: &[&str]| folder.weir(&[&["ipfstat", "--netns", name], args].concat());
+    assert_eq!(stat(&["-sl"]).expect(0).out, "");
+    let load = ["ipf", "--netns", name, "-Fa", "-f", "r"];
+    folder.weir(&load).expect(0);
+    send(&netns, "udp", 99);
+    let listed = stat(&["-sl"]).expect(0).out;
+    let lines: Vec<&str> = listed.lines().collect();
+    assert!(lines[0].starts_with("4:udp src:127.0.0.1,"), "{listed}");
+    assert!(
+        lines[0].contains(" dst:127.0.0.1,99 state:0/0 "),
+        "{listed}"
+    );
+    assert!(
+        lines[1].contains("FWD: IN pkts 1 bytes 29 OUT pkts 1 bytes 29"),
+        "{listed}"
+    );
+    assert!(
+        listed.contains("\ttag 0 = pass out quick keep state\n"),
+        "{listed}"
+    );
+    assert!(listed.contains("\tinterfaces: in lo,"), "{listed}");
+    let counts = stat(&["-s"]).expect(0).out;
+    assert!(
+        counts.starts_with("1\tactive entries\n1\tstates added\n"),
+        "{counts}"
+    );
+    let top = stat(&["-t"]).expect(0).out;
+    assert!(
+        top.lines().next().unwrap().contains(" - state top "),
+        "{top}"
+    );
+    assert!(
+        top.lines().nth(2).unwrap().contains("127.0.0.1,99"),
+        "{top}"
+    );
+}

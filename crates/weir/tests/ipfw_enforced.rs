@@ -75,11 +75,12 @@ table steps create type addr
 table steps add 10.78.0.0/24 400 10.78.0.1/32 600
 add 100 allow ip from any to any via lo
 add 200 deny ip from table(bad,7) to any in
-add 300 count ip from any to any in recv veth0
-add 310 count ip from any to any out xmit veth0
+add 300 count ip4 from any to any in recv veth0
+add 310 count ip4 from any to any out xmit veth0
 add 320 skipto tablearg tcp from table(steps) to me
 add 400 unreach port udp from any to me 9 in
 add 500 deny icmp from any to any in icmptypes 8 iplen 200-2000
+add 505 allow ip4 from any to any
 add 510 allow ip from any to any
 add 600 count tcp from any to any 23
 add 610 reset tcp from any to me 23 in
@@ -106,7 +107,7 @@ fn a_host_is_filtered_in_both_directions() {
     assert!(ping(&client, "10.78.0.2", "3"));
     let now = counted(&folder, &host);
     assert_eq!(
-        (now[&300].0, now[&310].0, now[&510].0),
+        (now[&300].0, now[&310].0, now[&505].0),
         (3, 3, 6),
         "{now:?}"
     );
@@ -173,17 +174,18 @@ fn a_gateway_meets_each_packet_twice() {
         .run(&["sysctl", "-qw", "net.ipv4.ip_forward=1"])
         .expect(0);
     let rules = "\
-        add 100 count ip from any to any\n\
-        add 110 count ip from any to any in recv inside0\n\
-        add 120 count ip from any to any out recv inside0 xmit outside0\n\
-        add 130 count ip from any to any out via inside0\n\
+        add 100 count ip4 from any to any\n\
+        add 110 count ip4 from any to any in recv inside0\n\
+        add 120 count ip4 from any to any out recv inside0 xmit outside0\n\
+        add 130 count ip4 from any to any out via inside0\n\
         add 140 count tag 5 icmp from 10.79.1.0/24 to any in\n\
-        add 150 count ip from any to any out tagged 5\n\
+        add 150 count ip4 from any to any out tagged 5\n\
         add 160 count ip from any to me\n\
         add 200 deny tcp from any to any 23 out xmit outside0\n\
         add 300 setdscp ef udp from any to any 9 in\n\
         add 310 count udp from any to any out dscp ef\n\
-        add 400 allow ip from any to any\n";
+        add 400 allow ip4 from any to any\n\
+        add 410 allow ip from any to any\n";
     let folder = Folder::new();
     folder.file("gateway.ipfw", rules);
     folder

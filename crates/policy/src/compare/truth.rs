@@ -87,6 +87,10 @@ impl Space {
             }
             Cond::Proto(set) => self.value(Field::Proto, &wide(set.ranges()))?,
             Cond::LaterFragment => self.value(Field::Fragment, &[(2, 2)])?,
+            Cond::CutShort => {
+                let short = self.short()?;
+                self.either(short)?
+            }
             Cond::Fragments(bits) => {
                 let kinds = (0..3u128).filter(|kind| bits >> kind & 1 != 0);
                 let kinds: Vec<(u128, u128)> = kinds.map(|kind| (kind, kind)).collect();
@@ -141,15 +145,8 @@ impl Space {
 
     /// A condition on the transport header.
     fn transport(&mut self, cond: &Cond) -> Result<Option<Truth>, TooLarge> {
-        let header = match cond {
-            Cond::SrcPort(_) | Cond::DstPort(_) | Cond::AnyPort(_) => Header::Ports,
-            Cond::TcpFlags { .. } | Cond::EcnTcp(_) | Cond::TcpOption(_) | Cond::TcpMss(_) => {
-                Header::Tcp
-            }
-            Cond::Icmp { .. } => Header::Icmp,
-            Cond::AhSpi(_) | Cond::EspSpi(_) => Header::Spi,
-            Cond::SctpChunks { .. } => Header::Sctp,
-            _ => return Ok(None),
+        let Some(header) = header(cond) else {
+            return Ok(None);
         };
         let d = &mut self.diagram;
         let yes = match cond {
@@ -433,6 +430,52 @@ impl Space {
             }
         }
         Ok(all)
+    }
+}
+
+/// The transport header that a condition is about. Every other condition is named here, so that a
+/// new one can't be forgotten.
+fn header(cond: &Cond) -> Option<Header> {
+    match cond {
+        Cond::SrcPort(_) | Cond::DstPort(_) | Cond::AnyPort(_) => Some(Header::Ports),
+        Cond::TcpFlags { .. } | Cond::EcnTcp(_) | Cond::TcpOption(_) | Cond::TcpMss(_) => {
+            Some(Header::Tcp)
+        }
+        Cond::Icmp { .. } => Some(Header::Icmp),
+        Cond::AhSpi(_) | Cond::EspSpi(_) => Some(Header::Spi),
+        Cond::SctpChunks { .. } => Some(Header::Sctp),
+        Cond::Never
+        | Cond::Src(_)
+        | Cond::Dst(_)
+        | Cond::InIface(_)
+        | Cond::OutIface(_)
+        | Cond::Proto(_)
+        | Cond::LaterFragment
+        | Cond::Fragments(_)
+        | Cond::CutShort
+        | Cond::ProposedBy(_)
+        | Cond::State(_)
+        | Cond::Ipsec { .. }
+        | Cond::Ct(_)
+        | Cond::Mark { .. }
+        | Cond::Connmark { .. }
+        | Cond::Mac(_)
+        | Cond::PacketType(_)
+        | Cond::SrcType(_)
+        | Cond::DstType(_)
+        | Cond::Owner(_)
+        | Cond::Set { .. }
+        | Cond::Length(_)
+        | Cond::Ttl(_)
+        | Cond::Dscp(_)
+        | Cond::Tos { .. }
+        | Cond::EcnIp(_)
+        | Cond::RoutingHeader { .. }
+        | Cond::History(_)
+        | Cond::Learned
+        | Cond::Learn(_)
+        | Cond::OutOfWindow
+        | Cond::Any(_) => None,
     }
 }
 

@@ -9,6 +9,7 @@ use crate::capture::Capture;
 use crate::exit::{Exit, failure};
 use crate::ipf::files::{Reading, Rules};
 use crate::ipf::live::Live;
+use crate::ipf::states;
 use crate::output::Output;
 use std::path::PathBuf;
 use weir_engine::packet::ipf::{LinkClass, ipf_packet};
@@ -55,10 +56,13 @@ pub struct Args {
     /// The inactive lists.
     #[arg(short = 'I')]
     inactive: bool,
-    /// State statistics: not offered.
+    /// State statistics.
     #[arg(short = 's')]
     states: bool,
-    /// State top: not offered.
+    /// With -s: each state.
+    #[arg(short = 'l', requires = "states")]
+    list: bool,
+    /// States with most bytes first; printed once.
     #[arg(short = 't')]
     top: bool,
     /// Live entries behind rules that keep state.
@@ -136,12 +140,7 @@ fn enforced(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         let message = "--packets needs rule files: the enforced lists have hits of their own";
         return Err(failure(Exit::Usage, message));
     }
-    let wants = [
-        (args.states, "-s"),
-        (args.top, "-t"),
-        (args.limits, "-L"),
-        (args.rule.is_some(), "-r"),
-    ];
+    let wants = [(args.limits, "-L"), (args.rule.is_some(), "-r")];
     if let Some((_, what)) = wants.iter().find(|(wanted, _)| *wanted) {
         let message = format!(
             "{what} of the enforced lists is not offered: `weir flows` lists \
@@ -150,6 +149,12 @@ fn enforced(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         return Err(failure(Exit::Unsupported, message));
     }
     let live = Live::open(args.netns.as_deref())?;
+    match (args.top, args.states, args.list) {
+        (true, ..) => return states::top(&live, out),
+        (_, true, true) => return states::list(&live, out),
+        (_, true, false) => return states::statistics(&live, out),
+        _ => {}
+    }
     let kept;
     let rules = match args.inactive {
         true => {

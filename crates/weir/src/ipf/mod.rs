@@ -14,6 +14,7 @@ pub mod live;
 pub mod packets;
 pub mod records;
 pub mod show;
+pub mod states;
 pub mod text;
 pub mod tunables;
 

@@ -1,0 +1,2 @@
+block return-rst in quick proto tcp from any to any port = 113 flags /R
+block return-icmp(port-unr) in quick proto udp from any to any port = 111

@@ -1,0 +1,3 @@
+block in quick proto tcp from any to any flags SF/SF
+block in quick proto tcp from any to any flags SR/SR
+block in quick proto tcp from any to any flags /FSRPAU

@@ -1,0 +1,1 @@
+block in quick from any to any with frag-body

@@ -1,0 +1,10 @@
+block in quick on wan0 from 0.0.0.0/8 to any
+block in quick on wan0 from 10.0.0.0/8 to any
+block in quick on wan0 from 127.0.0.0/8 to any
+block in quick on wan0 from 192.0.2.0/24 to any
+block in quick on wan0 from 240.0.0.0/4 to any
+block out quick on wan0 from any to 0.0.0.0/8
+block out quick on wan0 from any to 10.0.0.0/8
+block out quick on wan0 from any to 127.0.0.0/8
+block out quick on wan0 from any to 192.0.2.0/24
+block out quick on wan0 from any to 240.0.0.0/4

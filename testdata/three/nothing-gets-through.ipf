@@ -1,0 +1,2 @@
+block in all
+block out all
