@@ -15,6 +15,7 @@ mod enforce;
 mod exit;
 mod explain;
 mod input;
+mod interfaces;
 mod ipf;
 mod ipfw;
 mod kernel;

@@ -7,6 +7,7 @@ use crate::describe::family_name;
 use crate::enforce::{self, Done, How};
 use crate::exit::{Exit, failure};
 use crate::input::{self, FileArgs, Loaded};
+use crate::interfaces;
 use crate::kernel::Kernel;
 use crate::nat::NatTable;
 use crate::netns;
@@ -68,6 +69,8 @@ struct Answer {
     nat_rules_not_enforced: usize,
     nat_rules_to_kernel: usize,
     ssh_warning: Option<String>,
+    /// Interfaces that rules of another system name and this one hasn't; only when applied.
+    interfaces_absent: Vec<String>,
 }
 
 /// Applies.
@@ -117,6 +120,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         nat_rules_not_enforced: nat_rules - handed_over,
         nat_rules_to_kernel: handed_over,
         ssh_warning: warning,
+        interfaces_absent: Vec::new(),
     };
     if !args.dry_run {
         progress.stage("loading into the kernel");
@@ -124,12 +128,17 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         answer.applied = true;
         answer.generation = Some(done.generation);
         answer.previous = done.previous;
+        // `enforce` has entered the namespace.
+        answer.interfaces_absent = interfaces::absent(policy);
         if done.confirmed_earlier && !out.is_json() {
             out.line("the trial of the policy before is over")?;
         }
     }
     drop(progress);
     answer.milliseconds = started.elapsed().as_millis() as u64;
+    if let Some(remark) = interfaces::remark(&answer.interfaces_absent) {
+        eprintln!("weir: warning: {remark}");
+    }
     match out.is_json() {
         true => out.object(&report(answer))?,
         false => text(args, &loaded, &answer, out)?,

@@ -1,0 +1,100 @@
+//! Interfaces that rules name and the host doesn't have.
+//!
+//! In: a policy, the names of `/proc/net/dev` (proc(5)). Out: the names that match nothing now.
+//! Rules that come from BSD, Solaris or HP-UX name that host's interfaces (`lo0`, `em0`, `lan0`):
+//! here such a rule would match nothing, and nobody would say so.
+
+use std::collections::BTreeSet;
+use weir_policy::model::{Cond, Hook, IfPattern, Policy, Table, Test};
+
+/// Whether the rules are of IPFilter or IPFW: only these filter before routing.
+fn is_from_elsewhere(policy: &Policy) -> bool {
+    let early = |root: &weir_policy::model::Root| {
+        root.hook == Hook::Prerouting && root.table == Table::Filter
+    };
+    policy.roots.iter().any(early)
+}
+
+/// The interfaces of the calling thread's namespace.
+fn present() -> BTreeSet<String> {
+    let text = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    let name = |line: &str| Some(line.split_once(':')?.0.trim().to_owned());
+    text.lines().filter_map(name).collect()
+}
+
+/// Names in rules from other systems that no interface here has.
+pub fn absent(policy: &Policy) -> Vec<String> {
+    if !is_from_elsewhere(policy) {
+        return Vec::new();
+    }
+    absent_of(policy, &present())
+}
+
+fn absent_of(policy: &Policy, present: &BTreeSet<String>) -> Vec<String> {
+    let mut named = BTreeSet::new();
+    for rule in policy.chains.iter().flat_map(|chain| &chain.rules) {
+        collect(&rule.tests, &mut named);
+    }
+    let missing = |pattern: &&&IfPattern| {
+        !pattern.name.is_empty() && !present.iter().any(|name| pattern.matches(name))
+    };
+    named
+        .iter()
+        .filter(missing)
+        .map(|pattern| pattern.name.clone() + if pattern.prefix { "*" } else { "" })
+        .collect()
+}
+
+fn collect<'a>(tests: &'a [Test], named: &mut BTreeSet<&'a IfPattern>) {
+    for test in tests {
+        match &test.cond {
+            Cond::InIface(pattern) | Cond::OutIface(pattern) => drop(named.insert(pattern)),
+            Cond::Any(tests) => collect(tests, named),
+            _ => {}
+        }
+    }
+}
+
+/// What to say about them.
+pub fn remark(absent: &[String]) -> Option<String> {
+    if absent.is_empty() {
+        return None;
+    }
+    let names: Vec<String> = absent.iter().map(|name| format!("`{name}`")).collect();
+    let loopback = match absent.iter().any(|name| name == "lo0") {
+        true => "; the loopback is `lo` on Linux",
+        false => "",
+    };
+    Some(format!(
+        "no interface here is called {}: rules that name it match as if no packet used it{loopback}",
+        names.join(" or ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::{ReadingArgs, load_texts};
+    use crate::state::SavedSource;
+
+    #[test]
+    fn names_of_another_system_are_told() {
+        let text = "add 100 allow ip from any to any via lo0\n\
+                    add 200 deny ip from any to any { recv em0 or xmit eth0 }\n";
+        let texts = [SavedSource {
+            name: "r".to_owned(),
+            text: text.to_owned(),
+        }];
+        let reading = ReadingArgs {
+            dialect: Some("ipfw".to_owned()),
+            ..ReadingArgs::default()
+        };
+        let loaded = load_texts(&texts, &reading).unwrap();
+        let policy = loaded.policy().unwrap();
+        let present = BTreeSet::from(["lo".to_owned(), "eth0".to_owned()]);
+        assert_eq!(absent_of(policy, &present), ["em0", "lo0"]);
+        let told = remark(&absent_of(policy, &present)).unwrap();
+        assert!(told.contains("`em0` or `lo0`") && told.contains("`lo` on Linux"));
+        assert_eq!(remark(&[]), None);
+    }
+}
