@@ -238,7 +238,10 @@ struct learned_taking {
 	__u32 reserved;
 };
 
-/* One place of a name's lines, twice: the second time, those that are over make room. */
+/*
+ * One place of a name's lines, three times: the second time, those whose time is up make room; the
+ * third time, connections whose ports are used again, which ICMP errors are still about.
+ */
 static long learned_take_place(__u32 i, struct learned_taking *t)
 {
 	__u8 *table = learned_table();
@@ -253,7 +256,8 @@ static long learned_take_place(__u32 i, struct learned_taking *t)
 	if (!tag || !e)
 		return 1;
 	if (i >= 2 * LEARNED_LINE_SLOTS && *tag && e->used &&
-	    (e->expires_ms <= t->now_ms || e->machine.deleted))
+	    (e->expires_ms <= t->now_ms ||
+	     (i >= 4 * LEARNED_LINE_SLOTS && e->machine.deleted)))
 		learned_remove(table, e, tag);
 	if (*tag || __sync_val_compare_and_swap(tag, 0, learned_tag_of(t->name)))
 		return 0;
@@ -261,12 +265,12 @@ static long learned_take_place(__u32 i, struct learned_taking *t)
 	return 1;
 }
 
-/* Take a free place of a name, or one whose time is up; LEARNED_NONE: there is none. */
+/* Take a free place of a name, or one that is over; LEARNED_NONE: there is none. */
 __noinline int learned_take(__u64 name, __u64 now_ms)
 {
 	struct learned_taking t = { .name = name, .now_ms = now_ms, .slot = LEARNED_NONE };
 
-	bpf_loop(4 * LEARNED_LINE_SLOTS, learned_take_place, &t, 0);
+	bpf_loop(6 * LEARNED_LINE_SLOTS, learned_take_place, &t, 0);
 	return t.slot;
 }
 

@@ -6,7 +6,7 @@
 mod talk;
 
 use fastrand::Rng;
-use talk::Talks;
+use talk::{Sent, Talks};
 use weir_engine::compile::{Options, compile};
 use weir_engine::packet::ipf::{LinkClass, ipf_packet};
 use weir_engine::packet::{Arrival, build, packet, settle};
@@ -15,8 +15,9 @@ use weir_plane::load::Capacity;
 use weir_plane::testrun::TestRun;
 use weir_policy::dialect::ipf::load::RuleSet;
 use weir_policy::dialect::ipf::lower::{LowerOptions, lower};
+use weir_policy::dialect::ipf::words::attribute;
 use weir_policy::dialect::ipf::{ParseOptions, parse};
-use weir_policy::eval::ipf::{Evaluator as Meaning, Outcome, Settings, Tables};
+use weir_policy::eval::ipf::{Evaluator as Meaning, Outcome, Reason, Settings, Tables};
 use weir_policy::eval::{Evaluator, Passage};
 use weir_policy::model::{Hook, Packet, Policy, Verdict};
 use weir_policy::syntax::Sources;
@@ -24,6 +25,21 @@ use weir_policy::syntax::Sources;
 fn one<'t>(rng: &mut Rng, words: &[&'t str]) -> &'t str {
     words[rng.usize(..words.len())]
 }
+
+/// What `with` asks for.
+const WITH: &[&str] = &[
+    "",
+    "",
+    "",
+    "",
+    "",
+    "",
+    " with oow",
+    " with not oow",
+    " with frag",
+    " with frag-body",
+    " with not frag",
+];
 
 /// Options of `keep state`.
 fn keep(rng: &mut Rng, tcp: bool) -> String {
@@ -94,7 +110,7 @@ fn text(rng: &mut Rng) -> String {
         } else {
             ""
         };
-        let with = one(rng, &["", "", "", "", "", " with oow", " with not oow"]);
+        let with = one(rng, WITH);
         let keeps = match rng.u8(..3) {
             0 => String::new(),
             _ => keep(rng, tcp),
@@ -135,9 +151,10 @@ fn lowered(text: &str, states_max: u32) -> Option<(RuleSet, Policy)> {
 }
 
 /// The packet as its bytes say it, and the bytes.
-fn on_the_wire(mut made: Packet) -> (Packet, Vec<u8>) {
+fn on_the_wire(mut made: Packet, options: &[u8]) -> (Packet, Vec<u8>) {
     settle(&mut made);
-    let bytes = build(&made, usize::MAX).expect("a settled packet can be built");
+    let mut bytes = build(&made, usize::MAX).expect("a settled packet can be built");
+    talk::put_options(&mut bytes, options);
     let met = packet(&bytes, bytes.len() as u32, &Arrival::of(&made)).expect("it parses");
     (met, bytes)
 }
@@ -147,6 +164,7 @@ fn on_the_wire(mut made: Packet) -> (Packet, Vec<u8>) {
 struct Tally {
     packets: u64,
     hits: u64,
+    fragments: u64,
     made: u64,
     out_of_window: u64,
     passed: u64,
@@ -164,17 +182,21 @@ struct Judges<'p> {
 
 impl Judges<'_> {
     /// Judges a packet by all; what differs is an error.
-    fn judge(&mut self, made: Packet, now_ms: u64, tally: &mut Tally) -> Result<(), String> {
-        let (met, bytes) = on_the_wire(made);
+    fn judge(&mut self, sent: Sent, tally: &mut Tally) -> Result<(), String> {
+        let now_ms = sent.now_ms;
+        let (met, bytes) = on_the_wire(sent.packet, sent.options);
         let out = met.hook != Hook::Prerouting;
         let interface = if out { &met.out_iface } else { &met.in_iface };
         let facts = ipf_packet(&bytes, out, interface, LinkClass::default());
         let before = self.meaning.states.entries().len();
         let meant = self.meaning.judge(&facts, now_ms);
-        if meant.outcome == Outcome::BadPacket {
+        // What follows from an earlier fragment is known to the meaning alone.
+        let fragments = meant.by_fragment || meant.reason == Some(Reason::BadFrag);
+        if meant.outcome == Outcome::BadPacket || fragments {
             return Ok(());
         }
         tally.packets += 1;
+        tally.fragments += u64::from(facts.is(attribute::FRAG));
         tally.hits += u64::from(meant.state.is_some() && meant.matched.is_empty());
         tally.made += u64::from(self.meaning.states.entries().len() > before);
         tally.out_of_window += u64::from(meant.attributes & 1 << 9 != 0);
@@ -245,55 +267,72 @@ impl Judges<'_> {
     }
 }
 
+/// Judges a conversation by a text; whether anybody could.
+fn play(
+    what: &str,
+    text: &str,
+    states_max: u32,
+    packets: impl Iterator<Item = Sent>,
+    kernel: Option<&TestRun>,
+    tally: &mut Tally,
+) -> bool {
+    let Some((set, policy)) = lowered(text, states_max) else {
+        return false;
+    };
+    let compiled = compile(&policy, &Options::default()).expect("it compiles");
+    let settings = Settings {
+        state_max: states_max,
+        ..Settings::default()
+    };
+    if let Some(kernel) = kernel {
+        kernel.set_clock(talk::BEGIN_MS);
+        kernel
+            .install(&weir_plane::Policy::of(&policy, &compiled))
+            .unwrap_or_else(|e| panic!("{e}"));
+    }
+    let mut judges = Judges {
+        set: &set,
+        meaning: Meaning::new(&set, Tables::default(), settings),
+        model: Evaluator::new(&policy, 0),
+        runner: Runner::new(&compiled.image, 0).expect("its own image"),
+        live: Reference::new(&policy),
+        kernel,
+    };
+    for (number, sent) in packets.enumerate() {
+        let now_ms = sent.now_ms;
+        if let Err(found) = judges.judge(sent, tally) {
+            panic!("{what} packet {number} at {now_ms}: {found}\n{text}");
+        }
+    }
+    assert_eq!(judges.model.counters, judges.runner.counters, "{what}");
+    for (rule, counters) in judges.meaning.counters.iter().enumerate() {
+        assert_eq!(
+            *counters, judges.model.counters[rule],
+            "{what} rule {rule}\n{text}"
+        );
+    }
+    true
+}
+
 fn compare(seeds: std::ops::Range<u64>, packets: usize, kernel: Option<&TestRun>) -> Tally {
     let (mut policies, mut tally) = (0, Tally::default());
     for seed in seeds {
         let mut rng = Rng::with_seed(seed);
         let text = text(&mut rng);
         let states_max = [3, 8, 1000][rng.usize(..3)];
-        let Some((set, policy)) = lowered(&text, states_max) else {
-            continue;
-        };
-        policies += 1;
-        let compiled = compile(&policy, &Options::default()).expect("it compiles");
-        let settings = Settings {
-            state_max: states_max,
-            ..Settings::default()
-        };
         let mut talks = Talks::new(seed);
-        if let Some(kernel) = kernel {
-            kernel.set_clock(talks.now_ms);
-            kernel
-                .install(&weir_plane::Policy::of(&policy, &compiled))
-                .unwrap_or_else(|e| panic!("{e}"));
-        }
-        let mut judges = Judges {
-            set: &set,
-            meaning: Meaning::new(&set, Tables::default(), settings),
-            model: Evaluator::new(&policy, 0),
-            runner: Runner::new(&compiled.image, 0).expect("its own image"),
-            live: Reference::new(&policy),
-            kernel,
-        };
-        for number in 0..packets {
-            let made = talks.packet();
-            if let Err(found) = judges.judge(made, talks.now_ms, &mut tally) {
-                panic!(
-                    "seed {seed} packet {number} at {}: {found}\n{text}",
-                    talks.now_ms
-                );
-            }
-        }
-        assert_eq!(judges.model.counters, judges.runner.counters, "seed {seed}");
-        for (rule, counters) in judges.meaning.counters.iter().enumerate() {
-            assert_eq!(
-                *counters, judges.model.counters[rule],
-                "seed {seed} rule {rule}\n{text}"
-            );
-        }
+        let sent = std::iter::repeat_with(|| talks.packet()).take(packets);
+        let what = format!("seed {seed}");
+        policies += u32::from(play(&what, &text, states_max, sent, kernel, &mut tally));
     }
     println!("{policies} policies: {tally:?}");
     tally
+}
+
+/// A table for learned states in the kernel.
+fn learning() -> TestRun {
+    let capacity = Capacity::for_policy(1 << 20, 4096, 1 << 16, 4096).expect("it fits");
+    TestRun::learning(capacity).unwrap_or_else(|e| panic!("{e}"))
 }
 
 #[test]
@@ -321,10 +360,30 @@ fn states_mean_the_same_in_the_kernel() {
     let Some(()) = weir_plane::kernel_or_skip("states_mean_the_same_in_the_kernel") else {
         return;
     };
-    let capacity = Capacity::for_policy(1 << 20, 4096, 1 << 16, 4096).expect("it fits");
-    let kernel = TestRun::learning(capacity).unwrap_or_else(|e| panic!("{e}"));
+    let kernel = learning();
     let policies = setting("WEIR_KERNEL_POLICIES", 300);
     let tally = compare(0..policies, 400, Some(&kernel));
-    let all = [tally.hits, tally.made, tally.out_of_window, tally.blocked];
+    let all = [
+        tally.hits,
+        tally.fragments,
+        tally.made,
+        tally.out_of_window,
+        tally.blocked,
+    ];
     assert!(all.iter().all(|count| *count > policies), "{tally:?}");
+}
+
+#[test]
+fn ports_used_again_leave_what_lives_in_the_kernel() {
+    let name = "ports_used_again_leave_what_lives_in_the_kernel";
+    let Some(()) = weir_plane::kernel_or_skip(name) else {
+        return;
+    };
+    let kernel = learning();
+    let text = "block out quick all keep state (age 1/600)\n";
+    let mut tally = Tally::default();
+    let sent = talk::used_again(40).into_iter();
+    assert!(play(name, text, 1000, sent, Some(&kernel), &mut tally));
+    // The reset, and one error.
+    assert_eq!(tally.hits, 2, "{tally:?}");
 }

@@ -27,12 +27,23 @@ struct Talk {
     last: Option<Packet>,
 }
 
+/// When conversations begin.
+pub const BEGIN_MS: u64 = 1_000_000;
+
+/// A packet on its way.
+pub struct Sent {
+    pub packet: Packet,
+    /// Its IP options.
+    pub options: &'static [u8],
+    /// When.
+    pub now_ms: u64,
+}
+
 /// Random packets of a few conversations.
 pub struct Talks {
     rng: Rng,
     talks: Vec<Talk>,
-    /// The time.
-    pub now_ms: u64,
+    now_ms: u64,
 }
 
 fn address(rng: &mut Rng, family: Family) -> u128 {
@@ -107,12 +118,12 @@ impl Talks {
         Self {
             rng,
             talks,
-            now_ms: 1_000_000,
+            now_ms: BEGIN_MS,
         }
     }
 
     /// The next packet.
-    pub fn packet(&mut self) -> Packet {
+    pub fn packet(&mut self) -> Sent {
         let rng = &mut self.rng;
         self.now_ms += match rng.u8(..40) {
             0 => rng.u64(..300_000),
@@ -130,8 +141,88 @@ impl Talks {
             _ => talk.speak(rng),
         };
         talk.last = Some(packet.clone());
-        packet
+        let options = match rng.u8(..12) {
+            0 => OPTIONS[rng.usize(..OPTIONS.len())],
+            _ => &[],
+        };
+        Sent {
+            packet: fragmented(rng, packet),
+            options,
+            now_ms: self.now_ms,
+        }
     }
+}
+
+/// IP options (RFC 791): no operation, record route, loose source route, security, alert.
+const OPTIONS: &[&[u8]] = &[
+    &[1, 1, 1, 0],
+    &[7, 7, 4, 0, 0, 0, 0, 0],
+    &[131, 7, 4, 10, 0, 0, 1, 0],
+    &[130, 11, 0x5a, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    &[148, 4, 0, 0],
+];
+
+/// Puts options into an IPv4 packet.
+pub fn put_options(bytes: &mut Vec<u8>, options: &[u8]) {
+    if bytes[0] != 0x45 || options.is_empty() {
+        return;
+    }
+    bytes[0] += (options.len() / 4) as u8;
+    let length = u16::from_be_bytes([bytes[2], bytes[3]]) + options.len() as u16;
+    bytes[2..4].copy_from_slice(&length.to_be_bytes());
+    bytes.splice(20..20, options.iter().copied());
+}
+
+/// Sometimes a fragment: a first one, or one of those behind it.
+fn fragmented(rng: &mut Rng, mut packet: Packet) -> Packet {
+    packet.fragment = match rng.u8(..24) {
+        0 | 1 => Fragment::First,
+        2..=4 => Fragment::Later([1, 2, 4, 5, 6, 7, 8, 10][rng.usize(..8)]),
+        _ => return packet,
+    };
+    if let (Fragment::Later(_), true) = (packet.fragment, rng.u8(..4) > 0) {
+        // Whole units of eight bytes, as all but the last have.
+        packet.length = if packet.family == Family::V4 { 20 } else { 48 } + 8 * rng.u32(1..9);
+    }
+    packet
+}
+
+/// A connection that is over on both sides, and its ports used again every two seconds; at last,
+/// errors about it.
+pub fn used_again(times: u64) -> Vec<Sent> {
+    let mut rng = Rng::with_seed(1);
+    let talk = Talk {
+        family: Family::V4,
+        proto: 6,
+        ends: [(0x0a01_0203, 1024), (0x0a01_0303, 80)],
+        next: [1, 1],
+        step: 0,
+        hooks: [
+            (Hook::Forward, "eth0", "eth1"),
+            (Hook::Forward, "eth1", "eth0"),
+        ],
+        icmp: (8, 0),
+        last: None,
+    };
+    let mut out = Vec::new();
+    let mut send = |packet: Packet, now_ms| {
+        out.push(Sent {
+            packet,
+            options: &[],
+            now_ms,
+        });
+    };
+    let first = talk.plain(0, SYN, 1, 0);
+    send(first.clone(), BEGIN_MS);
+    send(talk.plain(1, RST | ACK, 0, 2), BEGIN_MS + 1);
+    for time in 1..times {
+        let now_ms = BEGIN_MS + 2_000 * time;
+        send(talk.plain(0, SYN, 1 + 1_000_000 * time as u32, 0), now_ms);
+        if time + 9 > times {
+            send(error(&mut rng, &talk, &first), now_ms + 1_500);
+        }
+    }
+    out
 }
 
 /// An ICMP error about a packet that was sent.
@@ -164,6 +255,24 @@ fn error(rng: &mut Rng, talk: &Talk, about: &Packet) -> Packet {
 }
 
 impl Talk {
+    /// A segment without options and data.
+    fn plain(&self, from: usize, flags: u8, sequence: u32, acknowledgement: u32) -> Packet {
+        let mut out = self.blank(from, &mut Rng::with_seed(0));
+        out.length = 40;
+        out.transport = Transport::Tcp {
+            src_port: self.ends[from].1,
+            dst_port: self.ends[1 - from].1,
+            flags,
+            sequence,
+            acknowledgement,
+            window: 8192,
+            options: Vec::new(),
+            payload: 0,
+            malformed: false,
+        };
+        out
+    }
+
     fn blank(&self, from: usize, rng: &mut Rng) -> Packet {
         let (hook, mut in_iface, mut out_iface) = self.hooks[from];
         if rng.u8(..20) == 0 {
