@@ -25,6 +25,30 @@ fn one<'t>(rng: &mut Rng, words: &[&'t str]) -> &'t str {
     words[rng.usize(..words.len())]
 }
 
+/// What headers are asked for.
+const WITH: &[&str] = &[
+    "",
+    "",
+    "",
+    "",
+    "",
+    "",
+    " with oow",
+    " with not oow",
+    " with frag",
+    " with frag-body",
+    " with short",
+    " with not short",
+    " with ipopts",
+    " with opt lsrr",
+    " with not opt rr",
+    " with opt sec-class secret",
+    " with lowttl",
+    " with mcast",
+    " with not mbcast",
+    " with v6hdrs",
+];
+
 /// Options of `keep state`.
 fn keep(rng: &mut Rng, tcp: bool) -> String {
     let mut options = Vec::new();
@@ -95,10 +119,11 @@ fn text(rng: &mut Rng) -> String {
             ""
         };
         let with = one(rng, &["", "", "", "", "", " with oow", " with not oow"]);
-        let keeps = match rng.u8(..3) {
+        let mut keeps = match rng.u8(..3) {
             0 => String::new(),
             _ => keep(rng, tcp),
         };
+        keeps += one(rng, &["", "", " keep frags", " keep frags (strict)"]);
         let group = one(rng, &["", "", "", "", " head", " group"]);
         let group = match group {
             " head" if quick.is_empty() || keeps.is_empty() => format!(" head {direction}1"),
@@ -135,9 +160,10 @@ fn lowered(text: &str, states_max: u32) -> Option<(RuleSet, Policy)> {
 }
 
 /// The packet as its bytes say it, and the bytes.
-fn on_the_wire(mut made: Packet) -> (Packet, Vec<u8>) {
+fn on_the_wire(mut made: Packet, options: &[u8]) -> (Packet, Vec<u8>) {
     settle(&mut made);
-    let bytes = build(&made, usize::MAX).expect("a settled packet can be built");
+    let mut bytes = build(&made, usize::MAX).expect("a settled packet can be built");
+    talk::put_options(&mut bytes, options);
     let met = packet(&bytes, bytes.len() as u32, &Arrival::of(&made)).expect("it parses");
     (met, bytes)
 }
@@ -147,6 +173,7 @@ fn on_the_wire(mut made: Packet) -> (Packet, Vec<u8>) {
 struct Tally {
     packets: u64,
     hits: u64,
+    fragments: u64,
     made: u64,
     out_of_window: u64,
     passed: u64,
@@ -164,8 +191,13 @@ struct Judges<'p> {
 
 impl Judges<'_> {
     /// Judges a packet by all; what differs is an error.
-    fn judge(&mut self, made: Packet, now_ms: u64, tally: &mut Tally) -> Result<(), String> {
-        let (met, bytes) = on_the_wire(made);
+    fn judge(
+        &mut self,
+        (made, options): (Packet, &[u8]),
+        now_ms: u64,
+        tally: &mut Tally,
+    ) -> Result<(), String> {
+        let (met, bytes) = on_the_wire(made, options);
         let out = met.hook != Hook::Prerouting;
         let interface = if out { &met.out_iface } else { &met.in_iface };
         let facts = ipf_packet(&bytes, out, interface, LinkClass::default());
@@ -175,6 +207,7 @@ impl Judges<'_> {
             return Ok(());
         }
         tally.packets += 1;
+        tally.fragments += u64::from(meant.by_fragment);
         tally.hits += u64::from(meant.state.is_some() && meant.matched.is_empty());
         tally.made += u64::from(self.meaning.states.entries().len() > before);
         tally.out_of_window += u64::from(meant.attributes & 1 << 9 != 0);
@@ -325,6 +358,12 @@ fn states_mean_the_same_in_the_kernel() {
     let kernel = TestRun::learning(capacity).unwrap_or_else(|e| panic!("{e}"));
     let policies = setting("WEIR_KERNEL_POLICIES", 300);
     let tally = compare(0..policies, 400, Some(&kernel));
-    let all = [tally.hits, tally.made, tally.out_of_window, tally.blocked];
+    let all = [
+        tally.hits,
+        tally.fragments,
+        tally.made,
+        tally.out_of_window,
+        tally.blocked,
+    ];
     assert!(all.iter().all(|count| *count > policies), "{tally:?}");
 }

@@ -112,7 +112,7 @@ impl Talks {
     }
 
     /// The next packet.
-    pub fn packet(&mut self) -> Packet {
+    pub fn packet(&mut self) -> (Packet, &'static [u8]) {
         let rng = &mut self.rng;
         self.now_ms += match rng.u8(..40) {
             0 => rng.u64(..300_000),
@@ -130,8 +130,46 @@ impl Talks {
             _ => talk.speak(rng),
         };
         talk.last = Some(packet.clone());
-        packet
+        let options = match rng.u8(..12) {
+            0 => OPTIONS[rng.usize(..OPTIONS.len())],
+            _ => &[],
+        };
+        (fragmented(rng, packet), options)
     }
+}
+
+/// IP options (RFC 791): no operation, record route, loose source route, security, alert.
+const OPTIONS: &[&[u8]] = &[
+    &[1, 1, 1, 0],
+    &[7, 7, 4, 0, 0, 0, 0, 0],
+    &[131, 7, 4, 10, 0, 0, 1, 0],
+    &[130, 11, 0x5a, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    &[148, 4, 0, 0],
+];
+
+/// Puts options into an IPv4 packet.
+pub fn put_options(bytes: &mut Vec<u8>, options: &[u8]) {
+    if bytes[0] != 0x45 || options.is_empty() {
+        return;
+    }
+    bytes[0] += (options.len() / 4) as u8;
+    let length = u16::from_be_bytes([bytes[2], bytes[3]]) + options.len() as u16;
+    bytes[2..4].copy_from_slice(&length.to_be_bytes());
+    bytes.splice(20..20, options.iter().copied());
+}
+
+/// Sometimes a fragment: a first one, or one of those behind it.
+fn fragmented(rng: &mut Rng, mut packet: Packet) -> Packet {
+    packet.fragment = match rng.u8(..24) {
+        0 | 1 => Fragment::First,
+        2..=4 => Fragment::Later([1, 2, 4, 5, 6, 7, 8, 10][rng.usize(..8)]),
+        _ => return packet,
+    };
+    if let (Fragment::Later(_), true) = (packet.fragment, rng.u8(..4) > 0) {
+        // Whole units of eight bytes, as all but the last have.
+        packet.length = if packet.family == Family::V4 { 20 } else { 48 } + 8 * rng.u32(1..9);
+    }
+    packet
 }
 
 /// An ICMP error about a packet that was sent.
