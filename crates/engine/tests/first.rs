@@ -4,7 +4,7 @@
 use fastrand::Rng;
 use weir_engine::compile::{Options, compile};
 use weir_engine::image::Image;
-use weir_engine::image::layout::{Entry, kind_of, root_number};
+use weir_engine::image::layout::{DIM_DST, Entry, Split, kind_of, root_number};
 use weir_engine::lookup::{Key, Lookup};
 use weir_policy::model::{
     AddrMatch, Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, Hook, Origin, Policy,
@@ -175,8 +175,8 @@ fn policy(boxes: &[Box4]) -> Policy {
     }
 }
 
-/// Compares all ways on one set; how many tables and chunks it had.
-fn compare(shape: &Shape, seed: u64) -> (usize, usize) {
+/// Compares all ways on one set; how many tables and chunks it had, and cuts of addresses.
+fn compare(shape: &Shape, seed: u64) -> [usize; 3] {
     let mut rng = Rng::with_seed(seed);
     let ports: Vec<(u16, u16)> = (0..shape.ports)
         .map(|_| {
@@ -190,17 +190,28 @@ fn compare(shape: &Shape, seed: u64) -> (usize, usize) {
     let boxes: Vec<Box4> = (0..shape.rules)
         .map(|_| Box4::random(shape, &ports, &mut rng))
         .collect();
-    let compiled = compile(&policy(&boxes), &Options::default()).expect("compiles");
-    let again = compile(&policy(&boxes), &Options::default()).expect("compiles");
+    compare_boxes(&boxes, &mut rng)
+}
+
+/// The same, on these boxes.
+fn compare_boxes(boxes: &[Box4], rng: &mut Rng) -> [usize; 3] {
+    let by = |threads| {
+        let options = Options {
+            threads,
+            ..Options::default()
+        };
+        compile(&policy(boxes), &options).expect("compiles")
+    };
+    let (compiled, again) = (by(1), by(3));
     assert_eq!(
         compiled.image, again.image,
-        "the same rules, the same bytes"
+        "the same rules, the same bytes, by any number of threads"
     );
     let image = Image::from_bytes(&compiled.image).expect("valid");
     let number = root_number(Family::V4, Hook::Input, Table::Filter).expect("a root");
     let root_at = image.header().roots[number];
     let searcher = image.searcher(root_at);
-    let keys: Vec<Key> = (0..1500).map(|_| key(&boxes, &mut rng)).collect();
+    let keys: Vec<Key> = (0..1500).map(|_| key(boxes, rng)).collect();
     let mut many = vec![0; keys.len()];
     for (keys, out) in keys.chunks(37).zip(many.chunks_mut(37)) {
         searcher.first_of_each(keys, out);
@@ -212,18 +223,31 @@ fn compare(shape: &Shape, seed: u64) -> (usize, usize) {
             .unwrap_or(boxes.len());
         let first = searcher.first(key);
         let entry: Entry = image.read(searcher.root().entries_at + first * 32);
-        assert_eq!(entry.rule as usize, expected, "{shape:?} {key:?}");
-        assert_eq!(searcher.first_scalar(key), first, "{shape:?} {key:?}");
+        assert_eq!(
+            entry.rule as usize,
+            expected,
+            "{} boxes: {key:?}",
+            boxes.len()
+        );
+        assert_eq!(
+            searcher.first_scalar(key),
+            first,
+            "{} boxes: {key:?}",
+            boxes.len()
+        );
         assert_eq!(Lookup::new(&image, root_at, *key).next(0), first);
-        assert_eq!(*batched, first, "{shape:?} {key:?}");
+        assert_eq!(*batched, first, "{} boxes: {key:?}", boxes.len());
     }
     let report = &compiled.report.roots[0];
-    (report.tables, report.chunks)
+    let root = searcher.root();
+    let nodes = (0..root.split_nodes).map(|at| image.read::<Split>(root.splits_at + at * 16));
+    let cuts = nodes.filter(|node| (node.dim as usize) <= DIM_DST).count();
+    [report.tables, report.chunks, cuts]
 }
 
 #[test]
 fn every_way_gives_the_first_rule_that_holds() {
-    let (mut tables, mut chunks) = (0, 0);
+    let mut most = [0; 3];
     let mut seed = 0;
     for rules in [1, 3, 64, 65, 700, 1500, 9000] {
         for (ranges, ports, wide) in [
@@ -241,9 +265,31 @@ fn every_way_gives_the_first_rule_that_holds() {
                 wide,
             };
             let made = compare(&shape, seed);
-            tables = tables.max(made.0);
-            chunks = chunks.max(made.1);
+            most = std::array::from_fn(|at| made[at].max(most[at]));
         }
     }
+    let [tables, chunks, _] = most;
     assert!(tables > 0 && chunks > 0, "{tables} tables, {chunks} chunks");
+}
+
+#[test]
+fn wide_boxes_in_two_halves_are_cut_by_address() {
+    let mut rng = Rng::with_seed(77);
+    let mut range = || {
+        let first = (rng.u32(..2) << 31) + rng.u32(..1 << 29);
+        (first, first + (1 << 30) + rng.u32(..1 << 29))
+    };
+    let boxes: Vec<Box4> = (0..2500)
+        .map(|at| Box4 {
+            address: [range(), range()],
+            // Half of all ports, so that no table has room.
+            port: [(0, u16::MAX), (at, at + 32_000)],
+            proto: Some(6),
+        })
+        .collect();
+    let [_, chunks, cuts] = compare_boxes(&boxes, &mut rng);
+    assert!(
+        chunks > 0 && cuts > 0,
+        "{chunks} chunks, {cuts} cuts of addresses"
+    );
 }

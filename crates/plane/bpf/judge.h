@@ -37,7 +37,7 @@ static __always_inline void track(struct walk *w, struct weir_control *c,
 		w->packet.state = c->test.state;
 		return;
 	}
-	if (w->packet.hook == WEIR_HOOK_OUTPUT && meta_is_answer(SKB_AT(w->seen.skb), c)) {
+	if (w->packet.hook >= WEIR_HOOK_OUTPUT && meta_is_answer(SKB_AT(w->seen.skb), c)) {
 		w->packet.state = WEIR_STATE_RELATED;
 		return;
 	}

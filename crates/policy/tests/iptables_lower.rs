@@ -5,8 +5,8 @@ mod lowering;
 use lowering::{chain, filter, lower_files};
 use weir_policy::dialect::iptables::LowerOptions;
 use weir_policy::model::{
-    AddrMatch, ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, RangeSet, RejectKind,
-    SetPart, SourceId, Table, Test, Verdict,
+    AddrMatch, ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, RangeSet, RecentAction,
+    RejectKind, SetPart, SourceId, Table, Test, Verdict,
 };
 
 fn policy(text: &str) -> Policy {
@@ -263,8 +263,7 @@ fn saved_sets_are_found_and_their_ranges_are_prefixes() {
     let text = filter(
         "-A INPUT -m set --match-set one src -j DROP\n\
          -A INPUT -m set ! --match-set two src,dst -j DROP\n\
-         -A INPUT -m set --match-set both src,dst -j DROP\n\
-         -A INPUT -j SET --add-set two src,src --timeout 9 --exist",
+         -A INPUT -m set --match-set both src,dst -j DROP",
     );
     let policy = policy(&text);
     let rules = &chain(&policy, "INPUT").rules;
@@ -296,15 +295,6 @@ fn saved_sets_are_found_and_their_ranges_are_prefixes() {
     ];
     assert_eq!(addresses, expected);
     assert_eq!(two.entries[0].parts[1], SetPart::ProtoPorts(6, 80, 81));
-    assert!(two.changes);
-    assert!(matches!(
-        &rules[3].ops[0],
-        Op::SetAdd {
-            timeout: Some(9),
-            exist: true,
-            ..
-        }
-    ));
     let both = policy.sets.iter().find(|set| set.name == "both").unwrap();
     assert_eq!(both.members.len(), 2);
     let wide = policy.sets.iter().find(|set| set.name == "wide").unwrap();
@@ -312,6 +302,98 @@ fn saved_sets_are_found_and_their_ranges_are_prefixes() {
         wide.entries[0].parts,
         [SetPart::Addresses(0x0a01_0200, 0x0a01_02ff)]
     );
+}
+
+/// A test that remembers: what it does, and for how long.
+fn recent(policy: &Policy, cond: &Cond) -> Option<(RecentAction, u32, bool, u128)> {
+    let Cond::History(id) = cond else { return None };
+    let object = &policy.histories[id.0 as usize];
+    let HistoryKind::Recent(recent) = &object.kind else {
+        panic!("{object:?}")
+    };
+    assert!(object.shared.as_ref().unwrap().starts_with("set/v4/"));
+    Some((
+        recent.action,
+        recent.seconds,
+        recent.destination,
+        recent.mask,
+    ))
+}
+
+#[test]
+fn sets_that_rules_change_remember_addresses() {
+    let text = filter(
+        "-A INPUT -m set --match-set trap src -j DROP\n\
+         -A INPUT -p tcp --dport 23 -j SET --add-set trap src --exist\n\
+         -A INPUT -p tcp --dport 24 -j SET --add-set trap dst\n\
+         -A INPUT -p tcp --dport 25 -j SET --del-set trap src\n\
+         -A INPUT -m set ! --match-set kept src -j DROP\n\
+         -A INPUT -j SET --add-set kept src --timeout 30\n\
+         -A INPUT -j SET --add-set wide src",
+    );
+    let policy = policy(&text);
+    let rules = &chain(&policy, "INPUT").rules;
+    let full = u128::from(u32::MAX);
+    let last = |rule: usize| rules[rule].tests.last().unwrap();
+    let of = |test: &Test| recent(&policy, &test.cond);
+    assert_eq!(of(last(0)), Some((RecentAction::Check, 600, false, full)));
+    assert_eq!(of(last(1)), Some((RecentAction::Set, 0, false, full)));
+    let alternatives = |rule: usize| match &last(rule).cond {
+        Cond::Any(tests) => tests.iter().map(|test| (test.negate, of(test))).collect(),
+        _ => vec![],
+    };
+    let check = |seconds, destination| Some((RecentAction::Check, seconds, destination, full));
+    let set = |destination| Some((RecentAction::Set, 0, destination, full));
+    let gone = Some((RecentAction::Remove, 0, false, full));
+    assert_eq!(
+        alternatives(2),
+        [(false, check(600, true)), (false, set(true))]
+    );
+    assert_eq!(alternatives(3), [(false, gone), (true, gone)]);
+    // Beside the entries of the file; an entry that is there keeps its time.
+    assert!(last(4).negate);
+    assert_eq!(alternatives(4), [(false, None), (false, check(30, false))]);
+    let added = [
+        (false, None),
+        (false, check(30, false)),
+        (false, set(false)),
+    ];
+    assert_eq!(alternatives(5), added);
+    let cut = Some((RecentAction::Set, 0, false, full & !0xff));
+    assert_eq!(alternatives(6), [(false, None), (false, cut)]);
+    assert!(rules.iter().all(|rule| rule.ops.is_empty()));
+}
+
+#[test]
+fn changes_that_have_no_room_are_refused() {
+    let cases = [
+        ("-A INPUT -j SET --add-set two src,src", "not a hash:ip"),
+        ("-A INPUT -j SET --add-set one src", "not a hash:ip"),
+        ("-A INPUT -j SET --add-set both src", "not a hash:ip"),
+        ("-A INPUT -j SET --add-set six src", "other family"),
+        ("-A INPUT -j SET --add-set member src", "list of sets"),
+        ("-A INPUT -j SET --del-set kept src", "entries in its file"),
+        (
+            "-A INPUT -j SET --add-set kept src --exist --timeout 9",
+            "shortens the life",
+        ),
+        (
+            "-A INPUT -j SET --map-set trap src",
+            "`--map-set` of `-j SET`",
+        ),
+        (
+            "-A INPUT -j SET --add-set trap src\n-A INPUT -j SET --add-set trap src --timeout 9",
+            "another lifetime",
+        ),
+    ];
+    for (line, wanted) in cases {
+        let text = filter(line);
+        let (policy, report) = lower_files(&[(Family::V4, &text)], &LowerOptions::default());
+        let found = report.diagnostics.iter().find(|found| found.is_error());
+        let found = found.unwrap_or_else(|| panic!("{line} is accepted"));
+        assert!(policy.is_none() && found.is_unsupported(), "{line}");
+        assert!(found.message.contains(wanted), "{line}: {}", found.message);
+    }
 }
 
 #[test]

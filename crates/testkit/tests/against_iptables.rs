@@ -7,8 +7,8 @@
 //!
 //! Needs root and network namespaces; without, it says so and passes, unless
 //! `WEIR_REQUIRE_KERNEL=1`. `WEIR_BIN` names the weir program, `WEIR_CORPUS` another folder of
-//! cases, `WEIR_CASES` (comma-separated stems) picks cases, `WEIR_VERBOSE=1` prints what arrived
-//! at each step.
+//! cases, `WEIR_CASES` (comma-separated stems) picks cases, `WEIR_RANDOM=FIRST,COUNT` other random
+//! ones; `WEIR_VERBOSE=1` prints what arrived at each step.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -100,12 +100,10 @@ fn compare(case: &Case, left: &Engine, right: &Engine) -> Result<Vec<String>> {
     Ok(if again.is_empty() { found } else { again })
 }
 
-fn compare_all(right: &Engine) -> Vec<String> {
+fn compare_all(right: &Engine, cases: &[Case]) -> Vec<String> {
     let mut found = Vec::new();
     let (mut same, mut steps, start) = (0, 0, Instant::now());
-    let mut cases = cases();
-    cases.retain(|case| matches!(right, Engine::Iptables) || case.name != BEYOND_WEIR);
-    for case in &cases {
+    for case in cases {
         match compare(case, &Engine::Iptables, right) {
             Ok(differences) if differences.is_empty() => {
                 same += 1;
@@ -156,7 +154,7 @@ fn iptables_agrees_with_itself() {
         return;
     }
     let _guard = lock();
-    let found = compare_all(&Engine::Iptables);
+    let found = compare_all(&Engine::Iptables, &cases());
     assert!(
         found.is_empty(),
         "the laboratory is not deterministic:\n{}",
@@ -376,10 +374,50 @@ fn weir_agrees_with_iptables() {
     }
     let _guard = lock();
     let weir = engine::find_weir().expect("the weir program must be built first");
-    let found = compare_all(&Engine::Weir(weir));
+    let mut cases = cases();
+    cases.retain(|case| case.name != BEYOND_WEIR);
+    let found = compare_all(&Engine::Weir(weir), &cases);
     assert!(
         found.is_empty(),
         "weir differs from iptables:\n{}",
         found.join("\n")
     );
+}
+
+/// How many random cases are tried; `WEIR_RANDOM=FIRST,COUNT` tries others.
+const RANDOM_CASES: (u64, u64) = (1, 24);
+
+/// Random rule files and random traffic: what the corpus has not thought of.
+#[test]
+fn weir_agrees_with_iptables_on_random_files() {
+    if !kernel_is_ours("weir_agrees_with_iptables_on_random_files") {
+        return;
+    }
+    let _guard = lock();
+    let asked = std::env::var("WEIR_RANDOM").ok();
+    let asked = asked.as_deref().and_then(|text| text.split_once(','));
+    let number = |text: &str| text.parse().expect("WEIR_RANDOM=FIRST,COUNT");
+    let (first, count) = asked.map_or(RANDOM_CASES, |(a, b)| (number(a), number(b)));
+    let folder = std::env::temp_dir().join(format!("weir-random-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the cases");
+    for seed in first..first + count {
+        let made = weir_testkit::random::saved::saved(seed);
+        let write = |kind: &str, text: &str| {
+            let path = folder.join(format!("random-{seed}.{kind}"));
+            std::fs::write(path, text).expect("write a case");
+        };
+        write(if made.v6 { "v6" } else { "v4" }, &made.rules);
+        made.sets.iter().for_each(|text| write("ipset", text));
+        write("traffic", &made.traffic);
+    }
+    let weir = engine::find_weir().expect("the weir program must be built first");
+    let cases = case::find(&folder).expect("the cases just written");
+    let found = compare_all(&Engine::Weir(weir), &cases);
+    assert!(
+        found.is_empty(),
+        "weir differs from iptables on cases in {}:\n{}",
+        folder.display(),
+        found.join("\n")
+    );
+    std::fs::remove_dir_all(&folder).expect("take the cases away");
 }

@@ -134,13 +134,19 @@ fn words(packet: &Packet) -> u64 {
     u64::from(packet.proto) << 32 | low << 16 | high
 }
 
-/// Scores cuts on a sample.
+/// Chooses a cut on a sample.
 pub struct Chooser<'s> {
     sample: &'s [Item],
     packets: &'s [Packet],
     /// Terms for each one of the sample.
     scale: f64,
     family: Family,
+    /// Scores are found by so many threads. What they are does not depend on it.
+    scorers: Vec<Scorer>,
+}
+
+/// What scoring needs room for.
+struct Scorer {
     counts: Vec<u8>,
     /// Hashes of the cut being scored, and where each item's end.
     hashes: Vec<u16>,
@@ -149,16 +155,53 @@ pub struct Chooser<'s> {
 
 impl<'s> Chooser<'s> {
     /// A chooser over a sample of terms of which there are `scale` times as many.
-    pub fn new(sample: &'s [Item], packets: &'s [Packet], scale: f64, family: Family) -> Self {
+    pub fn new(
+        sample: &'s [Item],
+        packets: &'s [Packet],
+        scale: f64,
+        family: Family,
+        threads: usize,
+    ) -> Self {
+        let scorer = || Scorer {
+            counts: vec![0; 1 << SLOT_BITS],
+            hashes: Vec::new(),
+            ends: Vec::new(),
+        };
         Chooser {
             sample,
             packets,
             scale,
             family,
-            counts: vec![0; 1 << SLOT_BITS],
-            hashes: Vec::new(),
-            ends: Vec::new(),
+            scorers: (0..threads.max(1)).map(|_| scorer()).collect(),
         }
+    }
+
+    /// The scores of some cuts.
+    fn scores(&mut self, cuts: &[Cut]) -> Vec<f64> {
+        let mut scorers = std::mem::take(&mut self.scorers);
+        let mut out = vec![0.0; cuts.len()];
+        let part = cuts.len().div_ceil(scorers.len()).max(1);
+        let this = &*self;
+        let score = |scorer: &mut Scorer, cuts: &[Cut], out: &mut [f64]| {
+            for (cut, out) in cuts.iter().zip(out) {
+                *out = this.score(scorer, cut);
+            }
+        };
+        std::thread::scope(|scope| {
+            let mut parts = cuts
+                .chunks(part)
+                .zip(out.chunks_mut(part))
+                .zip(&mut scorers);
+            let own = parts.next();
+            for ((cuts, out), scorer) in parts {
+                scope.spawn(move || score(scorer, cuts, out));
+            }
+            if let Some(((cuts, out), scorer)) = own {
+                score(scorer, cuts, out);
+            }
+        });
+        self.scorers = scorers;
+        out
     }
 
     /// The cut that serves the sample best, and how well.
@@ -173,25 +216,25 @@ impl<'s> Chooser<'s> {
         } else {
             &[0]
         };
-        let mut scored: Vec<(Cut, f64)> = Vec::new();
+        let mut cuts = Vec::new();
         for &a in &addresses[0] {
             for &b in &addresses[1] {
-                let cut = Cut {
+                cuts.push(Cut {
                     address: [a, b],
                     ..Cut::default()
-                };
-                scored.push((cut, self.score(&cut)));
+                });
             }
         }
         for &c in &ports[0] {
             for &d in &ports[1] {
-                let cut = Cut {
+                cuts.push(Cut {
                     port: [c, d],
                     ..Cut::default()
-                };
-                scored.push((cut, self.score(&cut)));
+                });
             }
         }
+        let scores = self.scores(&cuts);
+        let mut scored: Vec<(Cut, f64)> = cuts.into_iter().zip(scores).collect();
         scored.sort_by(|a, b| b.1.total_cmp(&a.1));
         scored.truncate(3);
         let mut best = scored[0];
@@ -246,12 +289,10 @@ impl<'s> Chooser<'s> {
                         tries.extend(own.map(|bits| with(&|cut| cut.address[field - 3] = *bits)));
                     }
                 }
-                for cut in &tries {
-                    if *cut != best.0 {
-                        let score = self.score(cut);
-                        if score > best.1 {
-                            best = (*cut, score);
-                        }
+                tries.retain(|cut| *cut != best.0);
+                for (cut, score) in tries.iter().zip(self.scores(&tries)) {
+                    if score > best.1 {
+                        best = (*cut, score);
                     }
                 }
             }
@@ -264,27 +305,32 @@ impl<'s> Chooser<'s> {
 
     /// How many terms of the sample a cut serves, for what it costs packets: the share of a full
     /// group that finds room, less for copies, by a probe and the records that packets meet.
-    fn score(&mut self, cut: &Cut) -> f64 {
-        self.counts.fill(0);
-        self.hashes.clear();
-        self.ends.clear();
+    fn score(&self, scorer: &mut Scorer, cut: &Cut) -> f64 {
+        let Scorer {
+            counts,
+            hashes,
+            ends,
+        } = scorer;
+        counts.fill(0);
+        hashes.clear();
+        ends.clear();
         for item in self.sample {
             if cut.replicas(item, self.family) <= REPLICAS_MAX {
                 cut.each(item, self.family, |hash| {
                     let slot = (hash >> (64 - SLOT_BITS)) as u16;
-                    self.hashes.push(slot);
-                    let count = &mut self.counts[usize::from(slot)];
+                    hashes.push(slot);
+                    let count = &mut counts[usize::from(slot)];
                     *count = count.saturating_add(1);
                 });
             }
-            self.ends.push(self.hashes.len() as u32);
+            ends.push(hashes.len() as u32);
         }
         // What the counting itself makes collide.
-        let chance = self.hashes.len() as f64 / f64::from(1u32 << SLOT_BITS);
-        let met = |slot: u16| (f64::from(self.counts[usize::from(slot)]) - chance).max(0.0);
+        let chance = hashes.len() as f64 / f64::from(1u32 << SLOT_BITS);
+        let met = |slot: u16| (f64::from(counts[usize::from(slot)]) - chance).max(0.0);
         let (mut from, mut served) = (0, 0.0);
-        for end in &self.ends {
-            let slots = &self.hashes[from..*end as usize];
+        for end in ends.iter() {
+            let slots = &hashes[from..*end as usize];
             from = *end as usize;
             if slots.is_empty() {
                 continue;

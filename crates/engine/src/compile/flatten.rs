@@ -342,7 +342,9 @@ impl Flattener<'_, '_> {
                 continue;
             }
             if let Cond::Any(tests) = &test.cond {
-                if draft.remembering {
+                // What remembers is met only by packets for which all before it holds.
+                let is_late = test.cond.remembers() && !draft.tests.is_empty();
+                if draft.remembering || is_late {
                     self.flush(rule.id, draft)?;
                 }
                 self.any_guards(rule, tests, test.negate, draft)?;
@@ -385,7 +387,27 @@ impl Flattener<'_, '_> {
         negate: bool,
         draft: &mut Draft,
     ) -> Result<(), Error> {
-        let (mut insides, mut outsides, mut member) = (Vec::new(), Vec::new(), 0);
+        let mut insides = Vec::new();
+        self.set_entries(rule, (set, fields), negate, draft, &mut insides)?;
+        if !negate {
+            let at = self.push(rule, Vec::new(), &draft.terms)?;
+            draft.failures.push((at, Edge::Match));
+        }
+        self.go_on_here(&mut insides);
+        Ok(())
+    }
+
+    /// The entries of a set. Those that put a packet in are left in `insides`, or fail where the
+    /// test is negated; behind them are the packets that are not in.
+    fn set_entries(
+        &mut self,
+        rule: RuleId,
+        (set, fields): (SetId, &[SetField]),
+        negate: bool,
+        draft: &mut Draft,
+        insides: &mut Vec<usize>,
+    ) -> Result<(), Error> {
+        let (mut outsides, mut member) = (Vec::new(), 0);
         let groups = self
             .context
             .set_groups(set, fields)
@@ -412,11 +434,6 @@ impl Flattener<'_, '_> {
             }
         }
         self.go_on_here(&mut outsides);
-        if !negate {
-            let at = self.push(rule, Vec::new(), &draft.terms)?;
-            draft.failures.push((at, Edge::Match));
-        }
-        self.go_on_here(&mut insides);
         Ok(())
     }
 
@@ -431,11 +448,16 @@ impl Flattener<'_, '_> {
     ) -> Result<(), Error> {
         let mut insides = Vec::new();
         for test in tests {
-            if test.cond.remembers()
-                || matches!(
-                    test.cond,
-                    Cond::Any(_) | Cond::Set { .. } | Cond::ProposedBy(_)
-                )
+            if let (false, Cond::Set { set, fields }) = (test.negate, &test.cond)
+                && self.context.terms(test).is_none()
+            {
+                self.set_entries(rule.id, (*set, fields), negate, draft, &mut insides)?;
+                continue;
+            }
+            if matches!(
+                test.cond,
+                Cond::Any(_) | Cond::Set { .. } | Cond::ProposedBy(_)
+            ) && self.context.terms(test).is_none()
             {
                 let what = "this condition among alternatives";
                 return Err(Error::Unsupported {

@@ -40,6 +40,8 @@ pub struct Layers<'a> {
     pub services: &'a Services,
     /// Whether hashed tables and splits may be used.
     pub tables: bool,
+    /// Threads that may work; the image is the same.
+    pub threads: usize,
     /// Bytes that the image may have.
     pub limit: usize,
 }
@@ -80,9 +82,17 @@ impl Layers<'_> {
             return Ok(made);
         }
         let loads = made.worst_loads;
-        let words = density::words(&terms, self.services);
-        let split = terms.len() > CHUNK_TERMS_MAX || words > WORDS_ENOUGH;
+        // Small sets alone do not gain by it: their rows are short.
+        let large = made.hashed > 0 || terms.len() > SMALL;
+        let split = terms.len() > CHUNK_TERMS_MAX
+            || large && density::words(&terms, self.services) > WORDS_ENOUGH;
         let tree = splits::split(terms, self.services, self.family, split);
+        // Four loads of each node on the way, two of the leaf.
+        let way = match tree.depth as u32 {
+            0 => 0,
+            depth => 4 * depth + 2,
+        };
+        let loads = loads + way;
         let mut leaves = Vec::with_capacity(tree.leaves.len());
         for terms in &tree.leaves {
             let mut leaf = Made::default();

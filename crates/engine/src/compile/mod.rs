@@ -53,6 +53,8 @@ pub struct Options {
     pub reduce: bool,
     /// Whether large sets get hashed tables and split trees (off in tests that compare).
     pub tables: bool,
+    /// Threads that may work. The same rules give the same image with any number.
+    pub threads: usize,
     /// Seed of random samples (`statistic --mode random`).
     pub seed: u64,
 }
@@ -64,6 +66,7 @@ impl Default for Options {
             entries_max: 1 << 22,
             reduce: true,
             tables: true,
+            threads: std::thread::available_parallelism().map_or(1, |all| all.get().min(8)),
             seed: 0,
         }
     }
@@ -318,6 +321,7 @@ impl RootMaker<'_> {
             interfaces: self.interfaces,
             services,
             tables: self.options.tables,
+            threads: self.options.threads,
             limit: self.options.budget.min(LENGTH_MAX),
         };
         let made = layers.build(flat, &mut record, self.writer)?;

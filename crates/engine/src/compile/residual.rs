@@ -96,11 +96,7 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
         }
         Cond::Ttl(compare) => {
             out.kind = layout::TEST_TTL;
-            (out.small, out.a) = match compare {
-                Cmp::Eq(v) => (0, u32::from(*v)),
-                Cmp::Lt(v) => (1, u32::from(*v)),
-                Cmp::Gt(v) => (2, u32::from(*v)),
-            };
+            (out.small, out.a) = comparison(*compare);
         }
         Cond::Dscp(value) => {
             (out.kind, out.a, out.b) = (layout::TEST_TOS, u32::from(*value) << 2, 0xfc);
@@ -143,6 +139,15 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
     }
     all.push(out);
     Ok(all)
+}
+
+/// How to compare, and with what.
+fn comparison(compare: Cmp) -> (u16, u32) {
+    match compare {
+        Cmp::Eq(value) => (0, u32::from(value)),
+        Cmp::Lt(value) => (1, u32::from(value)),
+        Cmp::Gt(value) => (2, u32::from(value)),
+    }
 }
 
 /// Tests of states that rules made, and of what IPFilter sees.

@@ -224,7 +224,8 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
             .map(|at| open[(at * step + at % step.max(1)) % open.len()])
             .collect();
         let scale = open.len() as f64 / sample.len() as f64;
-        let (cut, _) = Chooser::new(&sample, &packets, scale, layers.family).choose();
+        let mut chooser = Chooser::new(&sample, &packets, scale, layers.family, layers.threads);
+        let (cut, _) = chooser.choose();
         let filled = fill(&cut, &open, terms, layers.family);
         let less = rest_cost(&rest, &filled.left, terms, layers);
         let taken = open.len() - filled.left.len();

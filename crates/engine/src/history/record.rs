@@ -1,7 +1,7 @@
 //! Parameters and places of histories. Twin of `struct history_record` in `bpf/history_abi.h`.
 
 use weir_policy::eval::history::{negated, shared};
-use weir_policy::model::{HistoryKind, HistoryObject, Policy, RecentAction, Statistic};
+use weir_policy::model::{HistoryKind, HistoryObject, Policy, Recent, RecentAction, Statistic};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Kinds of histories.
@@ -108,6 +108,9 @@ const HASH_KEYS: u32 = 8192;
 const HASH_KEYS_MAX: u32 = 1 << 16;
 /// Addresses of a list.
 const LIST_ADDRESSES: u32 = 4096;
+/// Addresses of a list that is a set which rules change: its name begins with this word.
+const SET_ADDRESSES: u32 = 1 << 16;
+const SET: &str = "set/";
 /// Hits that a list can be asked for.
 pub const HITS_MAX: u32 = 256;
 /// Connections that a connection limit can be asked for.
@@ -190,6 +193,29 @@ fn bit(yes: bool, flag: u32) -> u32 {
     if yes { flag } else { 0 }
 }
 
+fn address_list(recent: &Recent, object: &HistoryObject, hits: u32, r: &mut Record) {
+    r.kind = kind::RECENT;
+    r.flags = match recent.action {
+        RecentAction::Set => flag::SET,
+        RecentAction::Check => 0,
+        RecentAction::Update => flag::UPDATE,
+        RecentAction::Remove => flag::REMOVE,
+    } | bit(recent.reap, flag::REAP)
+        | bit(recent.ttl, flag::TTL)
+        | bit(recent.destination, flag::DESTINATION);
+    r.a = u64::from(recent.seconds) * 1000;
+    r.b = recent.hitcount.max(1).into();
+    (r.c, r.d) = ((recent.mask >> 64) as u64, recent.mask as u64);
+    r.room = hits.max(1).next_power_of_two();
+    r.stride = (64 + r.room * 8).next_multiple_of(64);
+    let name = object.shared.as_deref().unwrap_or_default();
+    let addresses = match name.starts_with(SET) {
+        true => SET_ADDRESSES,
+        false => LIST_ADDRESSES,
+    };
+    r.bucket_mask = addresses / LIST_BUCKET - 1;
+}
+
 fn parameters(
     object: &HistoryObject,
     at: usize,
@@ -225,21 +251,7 @@ fn parameters(
         }
         HistoryKind::Recent(recent) => {
             above(at, "hitcount", hits, HITS_MAX)?;
-            r.kind = kind::RECENT;
-            r.flags = match recent.action {
-                RecentAction::Set => flag::SET,
-                RecentAction::Check => 0,
-                RecentAction::Update => flag::UPDATE,
-                RecentAction::Remove => flag::REMOVE,
-            } | bit(recent.reap, flag::REAP)
-                | bit(recent.ttl, flag::TTL)
-                | bit(recent.destination, flag::DESTINATION);
-            r.a = u64::from(recent.seconds) * 1000;
-            r.b = recent.hitcount.max(1).into();
-            (r.c, r.d) = ((recent.mask >> 64) as u64, recent.mask as u64);
-            r.room = hits.max(1).next_power_of_two();
-            r.stride = (64 + r.room * 8).next_multiple_of(64);
-            r.bucket_mask = LIST_ADDRESSES / LIST_BUCKET - 1;
+            address_list(recent, object, hits, &mut r);
         }
         HistoryKind::ConnLimit(limit) => {
             above(at, "connection count", limit.count, CONNECTIONS_MAX)?;

@@ -134,10 +134,8 @@ impl<'b> Vector<'b> {
         let mut slots = [[0u64; BATCH]; TABLES_MAX];
         let mut services = [0u32; BATCH];
         let mut rows = [[0u32; 3]; BATCH];
-        let ahead = match parts.chunks.as_slice() {
-            [(chunk, _)] if parts.splits == 0 && chunk.rows == 3 && chunk.words > 1 => Some(chunk),
-            _ => None,
-        };
+        // The chunk of each packet, where it is the only one it can meet.
+        let mut ahead: [Option<&Chunk>; BATCH] = [None; BATCH];
         for (slots, table) in slots.iter_mut().zip(&parts.tables) {
             for (slot, key) in slots.iter_mut().zip(keys) {
                 *slot = hashed::hash_of(table, key);
@@ -145,7 +143,11 @@ impl<'b> Vector<'b> {
             }
         }
         for (at, key) in keys.iter().enumerate().take(BATCH) {
-            if let Some(chunk) = ahead {
+            if let [(chunk, _)] = parts.chunks_of(key)
+                && chunk.rows == 3
+                && chunk.words > 1
+            {
+                ahead[at] = Some(chunk);
                 rows[at] = self.rows(chunk, key);
                 for row in rows[at] {
                     self.prefetch(row);
@@ -171,7 +173,7 @@ impl<'b> Vector<'b> {
             for (slots, table) in slots.iter().zip(&parts.tables) {
                 best = best.min(self.group(table, slots[at] as u32, key, services[at]));
             }
-            *out = match ahead {
+            *out = match ahead[at] {
                 Some(chunk) => best.min(self.first_in_rows(chunk, &rows[at])),
                 None => self.first_of_chunks(parts, best, key),
             };

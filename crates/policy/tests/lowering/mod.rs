@@ -7,7 +7,10 @@ use weir_policy::model::{Chain, Family, Policy, SourceId};
 pub const SETS: &str = "create one hash:net family inet timeout 60\nadd one 10.0.0.0/8\n\
     add one 10.1.0.0/16 nomatch timeout 0\ncreate two hash:ip,port family inet\n\
     add two 1.2.3.4-1.2.3.6,tcp:80-81\ncreate both list:set\nadd both one\nadd both two\n\
-    create wide hash:ip family inet netmask 24\nadd wide 10.1.2.0\n";
+    create wide hash:ip family inet netmask 24\nadd wide 10.1.2.0\n\
+    create trap hash:ip family inet timeout 600\ncreate kept hash:ip family inet timeout 0\n\
+    add kept 10.9.9.9 timeout 20\nadd kept 10.9.9.8\ncreate six hash:ip family inet6\n\
+    create member hash:ip family inet\ncreate list list:set\nadd list member\n";
 
 /// Lowers files in the order given: `(family, text)`.
 pub fn lower_files(

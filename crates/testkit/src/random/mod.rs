@@ -8,6 +8,7 @@ pub mod ipfw;
 mod lists;
 mod packets;
 mod policies;
+pub mod saved;
 mod shape;
 
 pub use packets::PacketSource;

@@ -92,7 +92,15 @@ impl Tests<'_, '_> {
             "comment" => {}
             "policy" => self.ipsec(instance),
             "physdev" | "rpfilter" => {
-                let help = "take the rule out, or leave it to iptables beside weir";
+                let help = match (spec.name, self.family) {
+                    ("rpfilter", Family::V4) => {
+                        "sysctl net.ipv4.conf.all.rp_filter=1 (2: loose) does the same"
+                    }
+                    ("rpfilter", Family::V6) => {
+                        "leave it to ip6tables beside weir, or drop sources by interface"
+                    }
+                    _ => "bridged packets are for the bridge's own filter (nft, table bridge)",
+                };
                 self.unsupported(instance.at.0, &format!("`-m {}`", spec.name), help);
             }
             "tcp" | "udp" | "udplite" | "sctp" | "esp" | "ah" if instance.options.is_empty() => {
@@ -349,13 +357,7 @@ impl Tests<'_, '_> {
         match (option.spec.name, &option.value) {
             ("match-set", Value::Set(used)) => {
                 if let Some(set) = self.find_set(&used.name, used.fields.len(), option.at.0) {
-                    self.push(
-                        option.negated,
-                        Cond::Set {
-                            set,
-                            fields: used.fields.clone(),
-                        },
-                    );
+                    self.membership(option.negated, set, &used.fields);
                 }
             }
             // Whether the kernel's counters of entries move is no concern of the verdict.

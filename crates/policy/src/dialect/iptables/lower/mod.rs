@@ -8,6 +8,7 @@
 //!
 //! Nothing here does I/O: host names are resolved by the caller through [`Names`].
 
+mod changing;
 mod check;
 mod commands;
 mod emit;
@@ -143,6 +144,10 @@ struct Lowering<'a> {
     report: LowerReport,
     sets: Vec<NamedSet>,
     set_ids: HashMap<String, SetId>,
+    /// Of each set, what the model does not keep.
+    created: Vec<changing::Created>,
+    /// The sets that rules change.
+    changed: HashMap<SetId, changing::Changed>,
     histories: Vec<HistoryObject>,
     host_answers: HashMap<(Family, Box<str>), Option<Vec<u128>>>,
 }
@@ -155,6 +160,8 @@ pub fn lower(inputs: &[Input<'_>], options: &LowerOptions<'_>) -> (Option<Policy
         report: LowerReport::default(),
         sets: Vec::new(),
         set_ids: HashMap::new(),
+        created: Vec::new(),
+        changed: HashMap::new(),
         histories: Vec::new(),
         host_answers: HashMap::new(),
     };
@@ -172,6 +179,7 @@ pub fn lower(inputs: &[Input<'_>], options: &LowerOptions<'_>) -> (Option<Policy
     for table in &mut tables.list {
         check::check(table, &mut lowering.report);
     }
+    lowering.find_changes(&tables);
     let policy = lowering.emit(&tables, source_names(inputs));
     let mut report = lowering.report;
     report

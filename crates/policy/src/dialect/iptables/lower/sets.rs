@@ -4,6 +4,7 @@
 //! Counters and comments are data that the model does not need; timeouts are kept.
 
 use super::Lowering;
+use super::changing::Created;
 use super::hosts::bits;
 use crate::dialect::ipset::ast::{
     Add, Create, File, Member, OptionValue, Part, StatementKind, option,
@@ -77,11 +78,17 @@ impl Lowering<'_> {
             32
         };
         let netmask = number("netmask").filter(|&length| length < width);
+        let timeout = number("timeout");
+        self.created.push(Created {
+            addresses: create.set_type.name == "hash:ip",
+            netmask,
+            timeout,
+        });
         Some(Made {
             id,
             width,
             netmask,
-            timeout: number("timeout"),
+            timeout,
         })
     }
 

@@ -1,6 +1,6 @@
 //! The target of a rule as operations and control flow.
 
-use super::super::ast::{BuiltIn, Instance, Opt, Target};
+use super::super::ast::{BuiltIn, Instance, Target};
 use super::super::grammar::Tier;
 use super::super::names::small;
 use super::super::value::Value;
@@ -89,7 +89,10 @@ impl Tests<'_, '_> {
                 Some(mss) => MssOp::Set(mss as u16),
                 None => MssOp::ClampToPmtu,
             })],
-            "SET" => self.set_target(instance),
+            "SET" => {
+                self.set_target(instance);
+                Vec::new()
+            }
             "CHECKSUM" => {
                 self.note(
                     instance,
@@ -182,50 +185,6 @@ impl Tests<'_, '_> {
             }
         }
         ops
-    }
-
-    /// `--add-set` and `--del-set`, each with what follows it.
-    fn set_target(&mut self, instance: &Instance) -> Vec<Op> {
-        let timeout = number(instance, "timeout");
-        let exist = has(instance, "exist");
-        let mut ops = Vec::new();
-        for option in &instance.options {
-            match (option.spec.name, &option.value) {
-                ("add-set" | "del-set", Value::Set(_)) => {
-                    ops.extend(self.set_operation(option, timeout, exist));
-                }
-                ("timeout" | "exist", _) => {}
-                (name, _) => {
-                    let what = format!("`--{name}` of `-j SET`");
-                    self.unsupported(option.at.0, &what, "take the option or the rule out");
-                }
-            }
-        }
-        ops
-    }
-
-    fn set_operation(&mut self, option: &Opt, timeout: Option<u32>, exist: bool) -> Option<Op> {
-        let Value::Set(used) = &option.value else {
-            return None;
-        };
-        let set = self.find_set(&used.name, used.fields.len(), option.at.0)?;
-        let named = &mut self.lowering.sets[set.0 as usize];
-        if named.dimensions.is_empty() {
-            let help = "name one of its sets";
-            self.unsupported(option.at.0, "adding to a list of sets", help);
-            return None;
-        }
-        named.changes = true;
-        let fields = used.fields.clone();
-        Some(match option.spec.name {
-            "add-set" => Op::SetAdd {
-                set,
-                fields,
-                timeout,
-                exist,
-            },
-            _ => Op::SetDelete { set, fields },
-        })
     }
 }
 
