@@ -118,7 +118,7 @@ fn text(rng: &mut Rng) -> String {
         } else {
             ""
         };
-        let with = one(rng, &["", "", "", "", "", " with oow", " with not oow"]);
+        let with = one(rng, WITH);
         let mut keeps = match rng.u8(..3) {
             0 => String::new(),
             _ => keep(rng, tcp),
