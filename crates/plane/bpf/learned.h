@@ -430,7 +430,8 @@ __noinline int learned_make(struct walk *w, __u32 number)
 	if (w->packet.family == 6 ?
 		    w->packet.proto == IPPROTO_ICMPV6 && w->packet.dst[0] >> 56 == 0xff :
 		    !!(w->view.attributes & (IPF_MCAST | IPF_BCAST | IPF_MBCAST))) {
-		name = learned_open_name(w->packet.src, w->packet.proto, w->packet.family);
+		name = learned_open_name(w->packet.src, learned_ports(&w->packet),
+					 w->packet.proto, w->packet.family);
 		__sync_fetch_and_add(&h->open, 1);
 	}
 	slot = learned_take(name, w->now_ms);

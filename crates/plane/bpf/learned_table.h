@@ -54,10 +54,18 @@ static __always_inline __u64 learned_name(const __u64 *a, const __u64 *b, __u32 
 			  (first ^ second) + (proto << 17) + (family << 25));
 }
 
-/* The name of one whose destination is not known. */
-static __always_inline __u64 learned_open_name(const __u64 *from, __u32 proto, __u32 family)
+/*
+ * The name of one whose destination is not known. Its ports are part of it, so that what one host
+ * sends to many does not crowd out the rest of its conversations.
+ */
+static __always_inline __u64 learned_open_name(const __u64 *from, __u32 ports, __u32 proto,
+					       __u32 family)
 {
-	return hash_words(hash_words(from[0], from[1]), proto << 8 | family);
+	__u32 first = ports & 0xffff, second = ports >> 16;
+
+	return hash_words(hash_words(from[0], from[1]),
+			  ((__u64)(first + second) << 40) + ((__u64)(first ^ second) << 16) +
+				  (proto << 8 | family));
 }
 
 /* The name of a datagram in fragments. */
@@ -101,8 +109,8 @@ __noinline int learned_search_begin(struct learned_search *s, const struct weir_
 	s->names[0] = learned_name(p->src, p->dst, ports, p->proto, p->family);
 	if (((struct learned_header *)table)->open) {
 		s->count = 3;
-		s->names[1] = learned_open_name(p->src, p->proto, p->family);
-		s->names[2] = learned_open_name(p->dst, p->proto, p->family);
+		s->names[1] = learned_open_name(p->src, ports, p->proto, p->family);
+		s->names[2] = learned_open_name(p->dst, ports, p->proto, p->family);
 	}
 	return 1;
 }
