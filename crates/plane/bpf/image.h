@@ -253,6 +253,7 @@ enum weir_test_kind {
 	WEIR_TEST_LEARNED = 25,
 	WEIR_TEST_LEARN = 26,
 	WEIR_TEST_OUT_OF_WINDOW = 27,
+	WEIR_TEST_IPF_WITH = 28,
 };
 
 struct weir_learner {		/* layout::Learner */
@@ -272,6 +273,19 @@ struct weir_learner {		/* layout::Learner */
 #define WEIR_LEARN_ANY_INTERFACE 8
 #define WEIR_LEARN_LOG 16
 #define WEIR_LEARN_COUNT 32
+#define WEIR_LEARN_STATE 64
+#define WEIR_LEARN_FRAGMENTS 128
+#define WEIR_LEARN_FRAGMENTS_STRICT 256
+#define WEIR_LEARN_FRAGMENTS_ANYWAY 512
+
+struct weir_ipf_with {		/* layout::IpfWith */
+	__u32 attributes[2];	/* looked at, and what of it must be there */
+	__u32 options[2];
+	__u8 classes[2];
+	__u16 headers[2];	/* must be there, must not */
+	__u8 padding[2];
+	__u32 reserved[2];
+};
 
 struct weir_op {
 	__u8 kind;

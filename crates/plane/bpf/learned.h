@@ -7,12 +7,17 @@
 #ifndef WEIR_LEARNED_H
 #define WEIR_LEARNED_H
 
+/* Bits of walk.learned_bits. */
+#define LEARNED_OUT_OF_WINDOW 1
+#define LEARNED_VIEWED 2	/* the view is filled in */
+#define LEARNED_OVERLAP 4	/* a fragment that overlaps the first one */
+
 #include "learned_table.h"
 #include "learned_tcp.h"
 #include "learned_view.h"
+#include "learned_frag.h"
 
 #define LEARNED_TRIES 8		/* entries of one name that a packet is tried on */
-#define LEARNED_OUT_OF_WINDOW 1	/* bits of walk.learned_bits */
 
 /* Attributes that must repeat within one direction. */
 #define LEARNED_REPEATED (IPF_IPOPTS | IPF_MCAST | IPF_BCAST | IPF_MBCAST | IPF_BAD_SRC | \
@@ -84,7 +89,7 @@ __noinline int learned_matches(struct learned_entry *e, const struct weir_packet
 	if (seen && (seen & compared) != (noted & compared))
 		return 0;
 	if ((!reverse || e->reply_options) &&
-	    (e->options[reverse & 1] != v->options || e->headers[reverse & 1] != v->headers))
+	    (e->options[reverse & 1] != v->options || e->headers[reverse & 1] != (v->headers & ~IPF_HEADER_FRAG)))
 		return 0;
 	if (e->classes != v->classes)
 		return 0;
@@ -98,7 +103,7 @@ __noinline int learned_matches(struct learned_entry *e, const struct weir_packet
 		if (reverse && !e->reply_options) {
 			e->reply_options = 1;
 			e->options[1] = v->options;
-			e->headers[1] = v->headers;
+			e->headers[1] = v->headers & ~IPF_HEADER_FRAG;
 		}
 	}
 	if (!known)
@@ -183,7 +188,7 @@ __noinline int learned_try(struct walk *w, __u32 slot)
 	if (!e)
 		return 0;
 	held = learned_lock(e);
-	if (e->used && e->expires_ms > w->now_ms && !learned_misnamed(e, &w->packet) &&
+	if (e->used == 1 && e->expires_ms > w->now_ms && !learned_misnamed(e, &w->packet) &&
 	    (way = learned_matches(e, &w->packet, &w->view, LEARNED_REPEATED))) {
 		reverse = way == 2;
 		fit = LEARNED_INSIDE;
@@ -218,7 +223,7 @@ __noinline int learned_try_error(struct walk *w, __u32 slot, __u32 found)
 	if (!e)
 		return 0;
 	held = learned_lock(e);
-	if (e->used && e->expires_ms > w->now_ms &&
+	if (e->used == 1 && e->expires_ms > w->now_ms &&
 	    (learned_has_ports(e->proto) || w->about.dst_port == e->dst_port) &&
 	    learned_matches(e, &w->about, &w->quoted, LEARNED_REPEATED_QUOTED) &&
 	    !found && !(e->flags & WEIR_LEARN_NO_ICMP_ERRORS)) {
@@ -298,35 +303,36 @@ __noinline int learned_look_up(struct walk *w)
 			return 1;
 		}
 		if (fit == LEARNED_OUTSIDE)
-			w->learned_bits = LEARNED_OUT_OF_WINDOW;
+			w->learned_bits |= LEARNED_OUT_OF_WINDOW;
 	}
 	return 0;
-}
-
-/* Fill in the packet's view; whether states are any matter of it. */
-static __always_inline bool learned_see(struct walk *w)
-{
-	__builtin_memset(&w->view, 0, sizeof(w->view));
-	return ipf_see(&w->seen, &w->packet, &w->view, 0);
 }
 
 /* Whether the packet belongs to a state, which notes it. */
 __noinline int learned_look(struct walk *w)
 {
 	__u8 *table = learned_table();
+	struct learned_header *h = (struct learned_header *)table;
 	const struct weir_packet *p;
 
 	if (!w || !table)
 		return 0;
 	w->learned = 0;
-	w->learned_bits = 0;
+	w->learned_bits &= LEARNED_VIEWED;
 	p = &w->packet;
-	if (!((struct learned_header *)table)->count || !learned_see(w))
+	if (!h->count && !h->fragments)
+		return 0;
+	learned_see(w);
+	if (w->view.attributes & IPF_FRAG && h->fragments && learned_fragment(w))
+		return 1;
+	if (!h->count || !learned_see(w))
 		return 0;
 	if (!learned_look_up(w) &&
 	    (p->transport != WEIR_TRANSPORT_ICMP || !learned_of_error(w)))
 		return 0;
-	w->learned_bits = 0;
+	w->learned_bits &= LEARNED_VIEWED;
+	if (w->view.attributes & IPF_FRAG)
+		learned_keep_of_state(w, table);
 	return 1;
 }
 
@@ -385,7 +391,7 @@ __noinline int learned_fill(struct walk *w, struct learned_entry *e)
 	e->age[1] = l->age[1];
 	e->classes = v->classes;
 	e->options[0] = v->options;
-	e->headers[0] = v->headers;
+	e->headers[0] = v->headers & ~IPF_HEADER_FRAG;
 	e->made_s = w->now_ms / 1000;
 	e->interfaces[out * 2] = l->flags & WEIR_LEARN_ANY_INTERFACE ? LEARNED_ANY_INTERFACE :
 								       v->interface;
@@ -398,23 +404,18 @@ __noinline int learned_fill(struct walk *w, struct learned_entry *e)
 	return 1;
 }
 
-/* Make a state of a learner (its number and its record in the image); whether that was possible. */
-__noinline int learned_make(struct walk *w, __u32 number, __u32 record_at)
+/* Make a state of w->learner, which has a number; whether that was possible. */
+__noinline int learned_make(struct walk *w, __u32 number)
 {
 	__u8 *table = learned_table();
 	struct weir_control *c = weir_get_control();
 	struct learned_header *h = (struct learned_header *)table;
 	struct learned_entry *e;
-	const __u8 *image;
 	__u32 slot;
 	__u64 name;
 
 	if (!w || !table || !c)
 		return 0;
-	image = weir_image(w->slot & 1);
-	if (!image)
-		return 0;
-	w->learner = *IMAGE_AT(struct weir_learner, image, image_mask(), record_at);
 	if (!learned_may_begin(w) || !learned_see(w))
 		return 0;
 	if (!learned_admit(w->slot, number, w->learner.limit, w->learner.states_max)) {
@@ -451,6 +452,34 @@ __noinline int learned_make(struct walk *w, __u32 number, __u32 record_at)
 	return 1;
 }
 
+/*
+ * Make a state, and remember a fragment's datagram, as a learner says (its number and its record in
+ * the image); 0 where a state can't be made.
+ */
+__noinline int learned_learn(struct walk *w, __u32 number, __u32 record_at)
+{
+	struct weir_control *c = weir_get_control();
+	const __u8 *image;
+	__u32 flags, made;
+
+	if (!w || !c)
+		return 0;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return 0;
+	w->learner = *IMAGE_AT(struct weir_learner, image, image_mask(), record_at);
+	flags = w->learner.flags;
+	made = flags & WEIR_LEARN_STATE ? learned_make(w, number) : 1;
+	if (w->packet.fragment == WEIR_FRAGMENT_WHOLE)
+		return made;
+	if (made ? flags & (WEIR_LEARN_STATE | WEIR_LEARN_FRAGMENTS) :
+		   (flags & WEIR_LEARN_FRAGMENTS) && flags & WEIR_LEARN_FRAGMENTS_ANYWAY) {
+		learned_see(w);
+		learned_keep(w, number, c->slot_generation[w->slot & 1]);
+	}
+	return made;
+}
+
 /* What the state says that was found: enum weir_verdict. */
 __noinline int learned_decide(struct walk *w)
 {
@@ -461,12 +490,14 @@ __noinline int learned_decide(struct walk *w)
 
 	if (!w || !table || !c)
 		return WEIR_VERDICT_DROP;
+	w->deciding = ~0;
+	if (w->learned_bits & LEARNED_OVERLAP)
+		return WEIR_VERDICT_DROP;
 	e = learned_at(table, (__u64)w->learned - 1);
 	if (!e)
 		return WEIR_VERDICT_DROP;
 	verdict = e->verdict & 3;
 	w->reject = e->reject;
-	w->deciding = ~0;
 	if (e->generation == c->slot_generation[w->slot & 1]) {
 		w->deciding = e->rule;
 		if (e->flags & WEIR_LEARN_COUNT)
@@ -491,6 +522,28 @@ __noinline int learned_decide(struct walk *w)
 	return verdict;
 }
 
+/* What IPFilter's `with` asks for. */
+__noinline int learned_with(struct walk *w, __u32 record_at)
+{
+	const struct weir_ipf_with *with;
+	const struct ipf_view *v;
+	const __u8 *image;
+
+	if (!w)
+		return 0;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return 0;
+	learned_see(w);
+	v = &w->view;
+	with = IMAGE_AT(struct weir_ipf_with, image, image_mask(), record_at);
+	return (v->attributes & with->attributes[0]) == with->attributes[1] &&
+	       (v->options & with->options[0]) == with->options[1] &&
+	       (v->classes & with->classes[0]) == with->classes[1] &&
+	       (v->headers & with->headers[0]) == with->headers[0] &&
+	       !(v->headers & with->headers[1]);
+}
+
 /* One of the tests. */
 static __always_inline int learned_test(struct walk *w, const struct weir_residual *t)
 {
@@ -498,9 +551,11 @@ static __always_inline int learned_test(struct walk *w, const struct weir_residu
 	case WEIR_TEST_LEARNED:
 		return learned_look(w);
 	case WEIR_TEST_LEARN:
-		return learned_make(w, t->a, t->at);
+		return learned_learn(w, t->a, t->at);
+	case WEIR_TEST_IPF_WITH:
+		return learned_with(w, t->at);
 	}
-	return w->learned_bits & LEARNED_OUT_OF_WINDOW;
+	return !!(w->learned_bits & LEARNED_OUT_OF_WINDOW);
 }
 
 #endif

@@ -31,7 +31,7 @@ struct learned_header {
 	__u32 count;
 	__u32 open;		/* entries whose destination is not known yet, ever made */
 	__u32 sweeping;
-	__u32 reserved;
+	__u32 fragments;	/* datagrams remembered */
 	__u64 statistics[12];
 	__u32 of_learner[2][LEARNED_LEARNERS];	/* by slot of the policy: its entries */
 };
@@ -67,7 +67,7 @@ struct learned_entry {
 	__u16 dst_port;		/* ICMP: identifier */
 	__u8 family;		/* 4 or 6 */
 	__u8 proto;
-	__u8 used;		/* 0: being written, or free */
+	__u8 used;		/* 0: being written, or free; 1: a state; 2: fragments, see learned_frag.h */
 	__u8 open;		/* the destination is not known yet */
 	__u32 lock;
 	__u32 rule;

@@ -68,6 +68,14 @@ static __always_inline __u64 learned_open_name(const __u64 *from, __u32 ports, _
 				  (proto << 8 | family));
 }
 
+/* The name of a datagram in fragments. */
+static __always_inline __u64 learned_datagram_name(const struct weir_packet *p, __u32 id)
+{
+	__u64 from = hash_words(p->src[0], p->src[1]), to = hash_words(p->dst[0], p->dst[1]);
+
+	return hash_words(hash_words(from, to), (__u64)id << 16 | p->proto << 8 | p->family);
+}
+
 /* A search for entries of a conversation's names, newest first. */
 struct learned_search {
 	__u64 names[3];		/* its own, and those of one whose destination was not known */
@@ -154,7 +162,11 @@ static __always_inline void learned_remove(__u8 *table, struct learned_entry *e,
 	__u32 learner = e->learner, generation = e->generation;
 
 	if (!__sync_lock_test_and_set((__u32 *)&e->lock, 1)) {
-		if (e->used) {
+		if (e->used == 2) {
+			e->used = 0;
+			__sync_fetch_and_add(&h->fragments, -1);
+			*tag = 0;
+		} else if (e->used) {
 			e->used = 0;
 			__sync_fetch_and_add(&h->count, -1);
 			if (c && learner < LEARNED_LEARNERS) {

@@ -177,13 +177,11 @@ static __always_inline int learned_age(struct learned_machine *m, const struct w
 	return (moved & 0xf00) != LEARNED_REFUSED;
 }
 
-/* An entry begins. Verified on its own, like the rest. */
-__noinline int learned_begin(struct learned_machine *m, const struct weir_packet *p)
+/* An entry begins. */
+static __always_inline int learned_begin(struct learned_machine *m, const struct weir_packet *p)
 {
 	__u32 end, window;
 
-	if (!m || !p)
-		return 0;
 	end = p->sequence + learned_size(p);
 	window = p->window ? p->window : 1;
 	m->ends[0].end = end;

@@ -34,10 +34,10 @@ struct ipf_view {
 	__u32 options;		/* bits of IPv4 options */
 	__u32 interface;
 	__u32 data;		/* bytes behind the headers of the network layer */
-	__u16 headers;		/* bits of IPv6 headers, but for the fragment header */
+	__u16 headers;		/* bits of IPv6 headers */
 	__u8 classes;		/* bits of security classes */
 	__u8 out;
-	__u32 reserved;
+	__u32 id;		/* of fragments */
 };
 
 /* The bit of an IPv4 option: policy's dialect::ipf::words::IP_OPTIONS. */
@@ -313,6 +313,34 @@ static __always_inline void ipf_transport(const struct weir_bytes *b, const stru
 	}
 }
 
+/* What a fragment is part of, and whether it can be true. */
+static __always_inline void ipf_fragment(const struct weir_bytes *b, const struct weir_packet *p,
+					 struct ipf_view *v, __u32 start)
+{
+	__u32 offset = p->fragment_offset * 8, header;
+	bool later = p->fragment == WEIR_FRAGMENT_LATER, more;
+
+	if (p->family == 4) {
+		v->id = ipf_half(b, start + 4);
+		more = ipf_half(b, start + 6) & 0x2000;
+		if (!later)
+			return;
+		if (p->proto == IPPROTO_TCP && offset < 20)
+			v->attributes |= IPF_SHORT;
+		if (p->proto == IPPROTO_AH && offset < 12)
+			v->attributes |= IPF_SHORT;
+		if (offset + v->data > 65535 || !v->data || (more && v->data & 7))
+			v->attributes |= IPF_BAD;
+		return;
+	}
+	/* The last extension header of a later fragment; in first ones it is most often. */
+	header = p->transport_offset - 8;
+	more = ipf_byte(b, header + 3) & 1;
+	v->id = ipf_half(b, header + 4) << 16 | ipf_half(b, header + 6);
+	if ((more && p->length & 7) || offset + v->data > 65535)
+		v->attributes |= IPF_BAD;
+}
+
 /* The interface that a packet is met at, as a number; never 0. */
 static __always_inline __u32 ipf_interface(const struct weir_seen *seen, bool out)
 {
@@ -343,6 +371,8 @@ __noinline int ipf_see(const struct weir_seen *seen, const struct weir_packet *p
 		v->attributes |= IPF_FRAG;
 	if (p->fragment == WEIR_FRAGMENT_LATER)
 		v->attributes |= IPF_FRAG_BODY;
+	if (v->attributes & IPF_FRAG)
+		ipf_fragment(b, p, v, start);
 	if (p->family == 4) {
 		if ((__u32)p->dst[1] >> 28 == 0xe)
 			v->attributes |= IPF_MCAST | IPF_MBCAST;
@@ -357,10 +387,7 @@ __noinline int ipf_see(const struct weir_seen *seen, const struct weir_packet *p
 		if (p->proto == IPPROTO_IPV6_IN || p->proto == IPPROTO_NONE ||
 		    p->proto == IPPROTO_ESP)
 			v->headers |= ipf_header_bit(p->proto);
-		if (p->fragment == WEIR_FRAGMENT_FIRST && p->length & 7)
-			v->attributes |= IPF_BAD;
 	}
-	v->headers &= ~IPF_HEADER_FRAG;
 	if (start)
 		return 0;
 	if (!v->out) {

@@ -28,7 +28,7 @@ struct Header {
     count: u32,
     open: u32,
     sweeping: u32,
-    reserved: u32,
+    fragments: u32,
     statistics: [u64; 12],
 }
 
@@ -207,7 +207,7 @@ fn states(instance: &Instance, now_ms: u64) -> Vec<State> {
         let mut entry = Entry::new_zeroed();
         let at = ENTRIES_AT + slot * size_of::<Entry>();
         learned.memory().read(at, entry.as_mut_bytes());
-        if entry.used != 0 && entry.expires_ms > now_ms {
+        if entry.used == 1 && entry.expires_ms > now_ms {
             out.push(entry.state(now_ms, generation));
         }
     }

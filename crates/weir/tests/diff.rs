@@ -176,3 +176,19 @@ fn what_cannot_be_read_is_no_difference() {
     );
     assert_eq!(diff(&strange, &new, &[]).status.code(), Some(3));
 }
+
+#[test]
+fn what_asks_of_headers_is_refused_at_its_place() {
+    let old = file("headers.ipf", "pass in all\nblock in all with short\n");
+    let new = file("no-headers.ipf", "pass in all\nblock in all with frag\n");
+    for [first, second] in [[&old, &new], [&new, &old]] {
+        let output = diff(first, second, &[]);
+        let said = String::from_utf8(output.stderr.clone()).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(
+            said.contains("/headers.ipf:2") && said.contains("`with`"),
+            "{said}"
+        );
+    }
+    assert_eq!(diff(&new, &new, &[]).status.code(), Some(0));
+}

@@ -16,6 +16,13 @@ pub fn records(policy: &Policy) -> Vec<Learner> {
             (keeper.any_interface, layout::LEARN_ANY_INTERFACE),
             (learner.log.is_some(), layout::LEARN_LOG),
             (learner.counts, layout::LEARN_COUNT),
+            (keeper.state, layout::LEARN_STATE),
+            (keeper.fragments.is_some(), layout::LEARN_FRAGMENTS),
+            (
+                keeper.fragments == Some(true),
+                layout::LEARN_FRAGMENTS_STRICT,
+            ),
+            (keeper.fragments_anyway, layout::LEARN_FRAGMENTS_ANYWAY),
         ];
         let set = flags.iter().filter(|(there, _)| *there);
         Learner {

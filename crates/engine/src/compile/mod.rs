@@ -225,9 +225,7 @@ fn features(entry: &Entry) -> u32 {
     let test = |test: &layout::Test| match test.kind {
         layout::TEST_CT => layout::FEATURE_FLOW_FIELDS,
         layout::TEST_HISTORY => layout::FEATURE_HISTORY,
-        layout::TEST_LEARNED | layout::TEST_LEARN | layout::TEST_OUT_OF_WINDOW => {
-            layout::FEATURE_LEARNED
-        }
+        layout::TEST_LEARNED..=layout::TEST_IPF_WITH => layout::FEATURE_LEARNED,
         layout::TEST_UNTIL => layout::FEATURE_LIFETIMES,
         _ => 0,
     };

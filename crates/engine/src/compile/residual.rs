@@ -127,7 +127,7 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
             (out.a, out.b) = *segments;
         }
         Cond::Ct(field) => flow_field(field, &mut out, blob).map_err(unsupported)?,
-        Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow => {
+        Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow | Cond::IpfWith(_) => {
             of_states(&test.cond, &mut out, blob);
         }
         Cond::History(id) => {
@@ -150,13 +150,24 @@ fn comparison(compare: Cmp) -> (u16, u32) {
     }
 }
 
-/// Tests of states that rules made.
+/// Tests of states that rules made, and of what IPFilter sees.
 fn of_states(cond: &Cond, out: &mut Test, blob: &mut Blob) {
     out.kind = match cond {
         Cond::Learned => layout::TEST_LEARNED,
         Cond::Learn(_) => layout::TEST_LEARN,
+        Cond::IpfWith(_) => layout::TEST_IPF_WITH,
         _ => layout::TEST_OUT_OF_WINDOW,
     };
+    if let Cond::IpfWith(with) = cond {
+        let record = layout::IpfWith {
+            attributes: with.attributes.into(),
+            options: with.options.into(),
+            classes: with.classes.into(),
+            headers: [with.headers, with.no_headers],
+            ..layout::IpfWith::default()
+        };
+        out.at = blob.add(record.as_bytes());
+    }
     if let Cond::Learn(id) = cond {
         let record = blob.learners[id.0 as usize];
         (out.a, out.at) = (id.0, blob.add(record.as_bytes()));

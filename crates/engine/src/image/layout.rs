@@ -128,7 +128,7 @@ pub const FEATURE_CHANGES: u32 = 1;
 pub const FEATURE_FLOW_FIELDS: u32 = 2;
 /// Some test remembers.
 pub const FEATURE_HISTORY: u32 = 4;
-/// Some rule makes states.
+/// Some rule makes states, or asks what IPFilter sees of headers.
 pub const FEATURE_LEARNED: u32 = 16;
 /// Entries of sets have lifetimes, so [`Header::loaded_ms`] matters.
 pub const FEATURE_LIFETIMES: u32 = 8;
@@ -517,8 +517,10 @@ pub const TEST_LEARNED: u8 = 25;
 pub const TEST_LEARN: u8 = 26;
 /// [`TEST_LEARNED`] has found a state that the packet is of, but for its place in the window.
 pub const TEST_OUT_OF_WINDOW: u8 = 27;
+/// What IPFilter sees of headers: [`IpfWith`] at `at`.
+pub const TEST_IPF_WITH: u8 = 28;
 /// The highest of them.
-pub const TEST_LAST: u8 = TEST_OUT_OF_WINDOW;
+pub const TEST_LAST: u8 = TEST_IPF_WITH;
 /// History object `a`; its parameters at `at`.
 pub const TEST_HISTORY: u8 = 18;
 /// Time since the image was loaded is below `a` seconds.

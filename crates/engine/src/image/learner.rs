@@ -40,3 +40,31 @@ pub const LEARN_ANY_INTERFACE: u32 = 8;
 pub const LEARN_LOG: u32 = 16;
 /// Packets of its states count at the rule.
 pub const LEARN_COUNT: u32 = 32;
+/// A state is made.
+pub const LEARN_STATE: u32 = 64;
+/// A fragment's datagram is remembered.
+pub const LEARN_FRAGMENTS: u32 = 128;
+/// Its fragments must come in order.
+pub const LEARN_FRAGMENTS_STRICT: u32 = 256;
+/// It is also remembered where no state could be made.
+pub const LEARN_FRAGMENTS_ANYWAY: u32 = 512;
+
+/// Parameters of [`super::layout::TEST_IPF_WITH`]: what is looked at, and what of it must be there.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct IpfWith {
+    /// Attributes.
+    pub attributes: [u32; 2],
+    /// IPv4 options.
+    pub options: [u32; 2],
+    /// Security classes.
+    pub classes: [u8; 2],
+    /// IPv6 headers that must be there, and that must not.
+    pub headers: [u16; 2],
+    /// Zero.
+    pub padding: [u8; 2],
+    /// Zero.
+    pub reserved: [u32; 2],
+}

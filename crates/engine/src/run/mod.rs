@@ -15,8 +15,8 @@ use crate::lookup::{Key, Lookup};
 use test::Answer;
 use weir_policy::eval::Passage;
 use weir_policy::model::{
-    Counters, CtState, Direction, Family, Hook, Packet, RejectKind, RuleId, Table, Transport,
-    Verdict,
+    Counters, CtState, Direction, Family, Hook, IpfWith, Packet, RejectKind, RuleId, Table,
+    Transport, Verdict,
 };
 
 /// The flow of the packet being judged.
@@ -67,6 +67,8 @@ pub trait Live {
     fn learned(&mut self, packet: &Packet, passage: &Passage, now_ms: u64) -> bool;
     /// Whether the last look found a state but for its window.
     fn is_out_of_window(&self) -> bool;
+    /// Whether a packet has what IPFilter's `with` asks for.
+    fn ipf_with(&self, with: &IpfWith, packet: &Packet, passage: &Passage) -> Option<bool>;
     /// Makes a state of a learner; whether that was possible.
     fn learn(&mut self, id: u32, packet: &Packet, passage: &Passage, now_ms: u64) -> bool;
     /// What the learner says of the packet whose state was found.
@@ -272,8 +274,8 @@ impl<'b> Runner<'b> {
     /// Does what the learner says whose state was found.
     fn as_learned(&mut self, packet: &Packet, live: &impl Live, out: &mut Outcome) {
         let Some(learned) = live.as_learned(packet) else {
-            out.verdict = Verdict::Drop;
-            return;
+            // A fragment that overlaps the first one.
+            return hot_drop(out);
         };
         let rule = learned.rule;
         if learned.counts {

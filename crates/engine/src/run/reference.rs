@@ -5,7 +5,9 @@ use super::{Flow, Live};
 use weir_policy::eval::history::Histories;
 use weir_policy::eval::track::{Seen, Tracker};
 use weir_policy::eval::{Learned, Locals, Passage, learned_verdict};
-use weir_policy::model::{AddrType, CtState, Family, HistoryId, LearnerId, Packet, Policy};
+use weir_policy::model::{
+    AddrType, CtState, Family, HistoryId, IpfWith, LearnerId, Packet, Policy,
+};
 
 /// The reference memory of one policy.
 #[derive(Debug)]
@@ -99,6 +101,10 @@ impl Live for Reference {
     fn learned(&mut self, packet: &Packet, passage: &Passage, now_ms: u64) -> bool {
         let learners = &self.policy.learners;
         self.learned.look(learners, packet, passage, now_ms)
+    }
+
+    fn ipf_with(&self, with: &IpfWith, packet: &Packet, passage: &Passage) -> Option<bool> {
+        self.learned.with_holds(with, packet, passage)
     }
 
     fn is_out_of_window(&self) -> bool {

@@ -6,7 +6,7 @@ use super::{Flow, Live};
 use crate::image::Image;
 use crate::image::layout::{self, Entry, Test};
 use weir_policy::eval::{Passage, tcp_option};
-use weir_policy::model::{CtState, Direction, Packet, PacketType, Transport, handling};
+use weir_policy::model::{CtState, Direction, IpfWith, Packet, PacketType, Transport, handling};
 use zerocopy::FromBytes;
 
 /// What came of all tests of an entry.
@@ -102,6 +102,18 @@ impl Context<'_, '_> {
             layout::TEST_DST_TYPE => live.address_type(packet.family, packet.dst) & test.a != 0,
             layout::TEST_LEARNED => live.learned(packet, passage, self.now_ms),
             layout::TEST_LEARN => live.learn(test.a, packet, passage, self.now_ms),
+            layout::TEST_IPF_WITH => {
+                let with: layout::IpfWith = self.image.read(test.at);
+                let pair = |[mask, value]: [u32; 2]| (mask, value);
+                let with = IpfWith {
+                    attributes: pair(with.attributes),
+                    options: pair(with.options),
+                    classes: with.classes.into(),
+                    headers: with.headers[0],
+                    no_headers: with.headers[1],
+                };
+                live.ipf_with(&with, packet, passage)?
+            }
             layout::TEST_OUT_OF_WINDOW => live.is_out_of_window(),
             layout::TEST_HISTORY => live.history(test.a, packet, self.now_ms),
             layout::TEST_UNTIL => self.now_ms < self.loaded_ms + u64::from(test.a) * 1000,

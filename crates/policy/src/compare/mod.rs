@@ -94,9 +94,17 @@ pub enum Refusal {
         /// The rule.
         rule: RuleId,
     },
+    /// What IPFilter sees of headers is no dimension of the comparison.
+    #[error("what `with` asks of headers can't be compared yet")]
+    AsksOfHeaders {
+        /// Whether it is in the first (0) or the second (1) policy.
+        side: usize,
+        /// The rule.
+        rule: RuleId,
+    },
 }
 
-/// Refuses policies whose rules keep states.
+/// Refuses policies whose rules keep states, or ask what IPFilter sees of headers.
 fn stateless(policies: &[&Policy]) -> Result<(), Refusal> {
     for (side, policy) in policies.iter().enumerate() {
         if let Some(learner) = policy.learners.first() {
@@ -106,17 +114,22 @@ fn stateless(policies: &[&Policy]) -> Result<(), Refusal> {
         let rules = policy.chains.iter().flat_map(|chain| &chain.rules);
         for rule in rules {
             let mut learns = matches!(rule.flow, Flow::AsLearned | Flow::Refuse);
+            let mut asks = false;
             for test in &rule.tests {
                 walk::nested(test, &mut |test| {
                     learns |= matches!(
                         test.cond,
                         Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow
                     );
+                    asks |= matches!(test.cond, Cond::IpfWith(_));
                 });
             }
+            let rule = rule.id;
             if learns {
-                let rule = rule.id;
                 return Err(Refusal::KeepsStates { side, rule });
+            }
+            if asks {
+                return Err(Refusal::AsksOfHeaders { side, rule });
             }
         }
     }

@@ -475,6 +475,7 @@ fn header(cond: &Cond) -> Option<Header> {
         | Cond::Learned
         | Cond::Learn(_)
         | Cond::OutOfWindow
+        | Cond::IpfWith(_)
         | Cond::Any(_) => None,
     }
 }

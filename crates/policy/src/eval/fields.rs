@@ -113,6 +113,7 @@ pub fn pure_condition(
         | Cond::Learned
         | Cond::Learn(_)
         | Cond::OutOfWindow
+        | Cond::IpfWith(_)
         | Cond::Any(_) => return None,
         _ => transport_condition(cond, packet),
     })

@@ -7,11 +7,12 @@
 //! [`Cond::Learn`]: crate::model::Cond::Learn
 
 use super::Passage;
+use super::ipf::frag::{Fragments, Known};
 use super::ipf::state::{self, Hit, NewState};
 use super::ipf::{Flags, IpfPacket, Settings, may_be_kept};
 use crate::dialect::ipf::words::attribute;
 use crate::model::{
-    Hook, IpfKeeper, Keeper, Learner, LearnerId, Packet, Policy, RejectKind, Verdict,
+    Hook, IpfKeeper, IpfWith, Keeper, Learner, LearnerId, Packet, Policy, RejectKind, Verdict,
 };
 
 /// The state that a packet was found to belong to.
@@ -30,6 +31,7 @@ pub struct Learned {
     pub states: state::Table,
     /// Lifetimes and the like.
     pub settings: Settings,
+    fragments: Fragments,
     found: Option<Found>,
     out_of_window: bool,
 }
@@ -69,6 +71,19 @@ impl Learned {
         self.out_of_window
     }
 
+    /// Whether a packet has what `with` asks for; `None` where nobody has given its facts.
+    #[must_use]
+    pub fn with_holds(&self, with: &IpfWith, packet: &Packet, passage: &Passage) -> Option<bool> {
+        let facts = self.facts(packet, passage)?;
+        Some(
+            facts.attributes & with.attributes.0 == with.attributes.1
+                && facts.options & with.options.0 == with.options.1
+                && facts.classes & with.classes.0 == with.classes.1
+                && facts.headers & with.no_headers == 0
+                && facts.headers & with.headers == with.headers,
+        )
+    }
+
     /// The packet as IPFilter sees it at this hook.
     fn facts(&self, packet: &Packet, passage: &Passage) -> Option<IpfPacket> {
         let mut facts = (**passage.facts.as_ref()?).clone();
@@ -80,7 +95,7 @@ impl Learned {
         if !facts.out && facts.ttl < self.settings.min_ttl {
             facts.attributes |= attribute::LOWTTL;
         }
-        Some(facts).filter(IpfPacket::is_trackable)
+        Some(facts)
     }
 
     /// Whether the packet belongs to a state, which notes it.
@@ -94,9 +109,26 @@ impl Learned {
         self.begin();
         self.states.expire(now_ms);
         self.states.events.clear();
+        self.fragments.expire(now_ms);
         let Some(facts) = self.facts(packet, passage) else {
             return false;
         };
+        if facts.is(attribute::FRAG) {
+            match self.fragments.find(&facts) {
+                None => {}
+                Some(Known::Overlap) => return true,
+                Some(Known::Rule(learner, _)) => {
+                    self.found = Some(Found {
+                        learner: LearnerId(learner as u32),
+                        reverse: false,
+                    });
+                    return true;
+                }
+            }
+        }
+        if !facts.is_trackable() {
+            return false;
+        }
         let mut attributes = facts.attributes;
         let mut hit = self
             .states
@@ -109,7 +141,21 @@ impl Learned {
             learner: LearnerId(self.states.get(hit.at).rule as u32),
             reverse: hit.reverse,
         });
+        if let Some(found) = self.found {
+            let learner = &learners[found.learner.0 as usize];
+            let passes = learner.verdict(packet.family) == Verdict::Accept;
+            if passes && keeper(learner).fragments.is_some() {
+                self.keep_fragments(learner, found.learner, &facts, now_ms);
+            }
+        }
         hit.is_some()
+    }
+
+    /// Remembers a fragment's datagram.
+    fn keep_fragments(&mut self, learner: &Learner, id: LearnerId, facts: &IpfPacket, now_ms: u64) {
+        let strict = keeper(learner).fragments == Some(true);
+        let (rule, life) = ((id.0 as usize, 0), self.settings.lifetimes.fragment);
+        self.fragments.add(facts, rule, strict, now_ms, life);
     }
 
     /// The state that an ICMP error belongs to.
@@ -122,7 +168,8 @@ impl Learned {
         })
     }
 
-    /// Makes a state, where that is possible.
+    /// Makes a state, and remembers a fragment's datagram, as the learner says; false where a
+    /// state can't be made.
     pub fn learn(
         &mut self,
         policy: &Policy,
@@ -134,6 +181,21 @@ impl Learned {
         let Some(facts) = self.facts(packet, passage) else {
             return false;
         };
+        let learner = &policy.learners[id.0 as usize];
+        let keeper = keeper(learner);
+        let made = !keeper.state || self.make(policy, id, &facts, now_ms);
+        let fragments = match made {
+            true => keeper.state || keeper.fragments.is_some(),
+            false => keeper.fragments.is_some() && keeper.fragments_anyway,
+        };
+        if fragments && facts.is(attribute::FRAG) {
+            self.keep_fragments(learner, id, &facts, now_ms);
+        }
+        made
+    }
+
+    /// Makes a state, where that is possible.
+    fn make(&mut self, policy: &Policy, id: LearnerId, facts: &IpfPacket, now_ms: u64) -> bool {
         let keeper = keeper(&policy.learners[id.0 as usize]);
         let number = id.0 as usize;
         let states = self.states.entries();
@@ -149,7 +211,7 @@ impl Learned {
         } else {
             0
         };
-        if !room || !may_be_kept(&facts, facts.attributes | oow) {
+        if !room || !may_be_kept(facts, facts.attributes | oow) {
             return false;
         }
         let own = match keeper.any_interface {
@@ -174,7 +236,7 @@ impl Learned {
             now_ms,
             lifetimes: self.settings.lifetimes,
         };
-        self.states.add(&facts, facts.attributes, new);
+        self.states.add(facts, facts.attributes, new);
         true
     }
 }

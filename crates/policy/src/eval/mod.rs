@@ -301,8 +301,9 @@ impl<'p> Evaluator<'p> {
     /// Does what the learner says whose state was found.
     fn as_learned(&mut self, packet: &Packet, out: &mut Judgement) -> Walked {
         let policy = self.policy;
+        // No rule's: a fragment that overlaps the first one.
         let Some(found) = self.learned.found() else {
-            unreachable!("a rule asks for a state before it does what that says");
+            return Walked::HotDrop;
         };
         let learner = &policy.learners[found.learner.0 as usize];
         if learner.counts {
@@ -407,6 +408,10 @@ impl<'p> Evaluator<'p> {
                 let (learned, policy) = (&mut self.learned, self.policy);
                 learned.learn(policy, *id, packet, passage, now_ms).into()
             }
+            Cond::IpfWith(with) => match self.learned.with_holds(with, packet, passage) {
+                Some(holds) => holds.into(),
+                None => Truth::Absent,
+            },
             Cond::OutOfWindow => self.learned.is_out_of_window().into(),
             Cond::History(id) => self
                 .histories

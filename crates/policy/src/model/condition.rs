@@ -3,7 +3,7 @@
 //! A condition on a field that the packet does not have (ports of a later fragment, the MAC address
 //! of a packet made here) does not hold, negated or not.
 
-use super::{HistoryId, LearnerId, RangeSet, SetField, SetId};
+use super::{HistoryId, IpfWith, LearnerId, RangeSet, SetField, SetId};
 
 /// A condition, possibly negated.
 #[derive(Clone, Debug, PartialEq)]
@@ -248,6 +248,8 @@ pub enum Cond {
     Learn(LearnerId),
     /// [`Cond::Learned`] found a state that the packet is of, but for its place in the window.
     OutOfWindow,
+    /// What IPFilter sees of headers.
+    IpfWith(IpfWith),
     /// One of these holds, tried in order. Unlike other conditions it doesn't hold where the packet
     /// has none of the fields, so that its negation does: negated over one test it is the strict
     /// opposite of that test.

@@ -47,8 +47,11 @@ pub enum Keeper {
 pub struct IpfKeeper {
     /// A state is made.
     pub state: bool,
-    /// A fragment's datagram is remembered; `true`: its fragments must come in order.
+    /// A fragment's datagram is remembered; `true`: its fragments must come in order. Where a
+    /// state is made for a fragment, it is in any case.
     pub fragments: Option<bool>,
+    /// Also where no state could be made.
+    pub fragments_anyway: bool,
     /// TCP segments in order only.
     pub strict: bool,
     /// No window check.
@@ -61,4 +64,19 @@ pub struct IpfKeeper {
     pub limit: Option<u32>,
     /// Seconds that a state lives after a packet: forward, reverse.
     pub age: Option<(u32, u32)>,
+}
+
+/// What IPFilter's `with` asks of a packet; see [`crate::dialect::ipf::words`] for the bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IpfWith {
+    /// Attributes looked at, and those of them that must be there.
+    pub attributes: (u32, u32),
+    /// The same of IPv4 options.
+    pub options: (u32, u32),
+    /// The same of security classes.
+    pub classes: (u8, u8),
+    /// IPv6 headers that must be there.
+    pub headers: u16,
+    /// IPv6 headers that must not.
+    pub no_headers: u16,
 }

@@ -68,6 +68,7 @@ fn condition(policy: &Policy, family: Family, cond: &Cond) -> String {
         }
         Cond::Learned => "belongs to a state".to_owned(),
         Cond::Learn(_) => "a state was made".to_owned(),
+        Cond::IpfWith(_) => "headers as `with` asks for".to_owned(),
         Cond::OutOfWindow => "of a state, but outside its window".to_owned(),
         Cond::History(id) => history(&policy.histories[id.0 as usize].kind),
         _ => transport(cond),

@@ -76,6 +76,7 @@ pub fn observed(cond: &Cond, packet: &Packet, moment: Moment, locals: &Locals) -
         | Cond::Learned
         | Cond::Learn(_)
         | Cond::OutOfWindow
+        | Cond::IpfWith(_)
         | Cond::History(_) => return None,
         _ => return transport(cond, packet),
     })

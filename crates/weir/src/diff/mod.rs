@@ -33,7 +33,7 @@ impl Side<'_> {
 pub fn exactly(old: &Policy, new: &Policy, options: &Options) -> anyhow::Result<Comparison> {
     compare(old, new, options).map_err(|refusal| {
         let place = match refusal {
-            Refusal::KeepsStates { side, rule } => {
+            Refusal::KeepsStates { side, rule } | Refusal::AsksOfHeaders { side, rule } => {
                 Places::of([old, new][side.min(1)]).location(rule)
             }
             Refusal::TooLarge(_) => None,

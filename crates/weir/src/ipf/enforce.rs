@@ -7,6 +7,7 @@ use super::check::reading_of;
 use super::files::Rules;
 use crate::input::ReadingArgs;
 use crate::state::SavedSource;
+use weir_policy::dialect::ipf::Language;
 use weir_policy::dialect::ipf::lower::{LowerOptions, lower};
 use weir_policy::model::Policy;
 use weir_policy::syntax::{Diagnostic, Sources};
@@ -36,7 +37,10 @@ pub fn lower_texts(texts: &[SavedSource], args: &ReadingArgs) -> Lowered {
     rules.diagnostics.extend(unused);
     let mut policy = None;
     if !rules.diagnostics.iter().any(Diagnostic::is_error) {
-        let options = LowerOptions::default();
+        let options = LowerOptions {
+            exact_headers: rules.file.language == Language::Hpux,
+            ..LowerOptions::default()
+        };
         let (made, found) = lower(&rules.set, &rules.tables, &rules.sources, options);
         rules.diagnostics.extend(found);
         policy = made;

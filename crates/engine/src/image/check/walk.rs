@@ -4,10 +4,10 @@ use super::{Error, Image};
 use crate::image::layout::{
     AddressMap, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC, DIM_SRC_PORT, Entry,
     FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING, FLAG_VERDICT, Fold, GROUP_MAX,
-    HashTable, Leaf, Learner, Map, OPS_MAX, Op, Pattern, Prefixes4, RULES_MAX, Record4, Record6,
-    Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_CT, TEST_DST_MASKED,
-    TEST_HISTORY, TEST_LAST, TEST_LEARN, TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED,
-    TEST_TCP_MSS, TESTS_MAX, Test,
+    HashTable, IpfWith, Leaf, Learner, Map, OPS_MAX, Op, Pattern, Prefixes4, RULES_MAX, Record4,
+    Record6, Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_CT,
+    TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH, TEST_LAST, TEST_LEARN, TEST_LENGTH, TEST_SCTP,
+    TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test,
 };
 
 pub(super) type Checked = Result<(), Error>;
@@ -245,6 +245,7 @@ impl Checker<'_, '_> {
                 hold(verdicts, "the verdict of a learner")?;
                 hold(learner.rule < header.rule_count, "the rule of a learner")
             }
+            TEST_IPF_WITH => self.array(test.at, 1, size_of::<IpfWith>(), "a test"),
             TEST_HISTORY => {
                 hold(test.a < self.image.header().history_count, "a history")?;
                 self.array(test.at, 1, 64, "a history")
@@ -302,6 +303,7 @@ const _: () = assert!(
         && size_of::<Test>() == 32
         && size_of::<Op>() == 16
         && size_of::<Learner>() == 64
+        && size_of::<IpfWith>() == 32
         && size_of::<Split>() == 16
         && size_of::<Leaf>() == 8
         && size_of::<HashTable>() == 64

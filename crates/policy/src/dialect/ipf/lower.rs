@@ -37,6 +37,8 @@ pub struct LowerOptions {
     pub log_quick_ends: bool,
     /// States at once, at most [`STATES_MAX`].
     pub states_max: u32,
+    /// As HP-UX: `v6hdrs` is the exact set of headers.
+    pub exact_headers: bool,
 }
 
 impl Default for LowerOptions {
@@ -45,6 +47,7 @@ impl Default for LowerOptions {
             default_block: false,
             log_quick_ends: false,
             states_max: STATES_MAX,
+            exact_headers: false,
         }
     }
 }
@@ -329,7 +332,7 @@ impl Lowering<'_> {
         rules: &mut Vec<crate::model::Rule>,
     ) {
         let rule = &self.set.rules[number];
-        let tests = conditions::tests(rule, family, self.tables);
+        let tests = conditions::tests(rule, family, self.tables, self.options.exact_headers);
         let group = rule
             .head
             .as_ref()

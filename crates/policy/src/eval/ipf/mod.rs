@@ -9,7 +9,7 @@
 //! Source: `ipf(5)`, and the behaviour of 5.1.2 (4.1.34 where a setting says so).
 
 mod condition;
-mod frag;
+pub(in crate::eval) mod frag;
 mod keep;
 pub mod limit;
 pub mod log;

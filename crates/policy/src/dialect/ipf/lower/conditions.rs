@@ -8,7 +8,7 @@ use crate::dialect::ipf::ast::{
 };
 use crate::dialect::ipf::words::attribute;
 use crate::eval::ipf::{Tables, members};
-use crate::model::{AddrMatch, Cmp, Cond, Family, IfPattern, RangeSet, Test};
+use crate::model::{AddrMatch, Cmp, Cond, Family, IfPattern, IpfWith, RangeSet, Test};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -25,18 +25,8 @@ pub(super) fn missing(rule: &Rule, tables: &Tables) -> Option<String> {
         Matching::Bpf(..) => return Some("a packet filter program".to_owned()),
         Matching::Expression(_) => return Some("`exp`".to_owned()),
     };
-    let with = fields.with;
-    let known = attribute::FRAG | attribute::FRAG_BODY | attribute::OOW | attribute::STATE;
-    if with.attributes & !known != 0 {
-        return Some("this `with`".to_owned());
-    }
-    let rest = With {
-        attributes: 0,
-        attributes_set: 0,
-        ..with
-    };
-    if !rest.is_empty() {
-        return Some("`with` options or headers".to_owned());
+    if fields.with.doi.is_some() {
+        return Some("`with opt cipso doi`".to_owned());
     }
     [&fields.source, &fields.destination]
         .into_iter()
@@ -50,10 +40,16 @@ pub(super) fn missing(rule: &Rule, tables: &Tables) -> Option<String> {
 }
 
 /// The tests of a rule for packets of a family.
-pub(super) fn tests(rule: &Rule, family: Family, tables: &Tables) -> Vec<Test> {
+pub(super) fn tests(
+    rule: &Rule,
+    family: Family,
+    tables: &Tables,
+    exact_headers: bool,
+) -> Vec<Test> {
     let mut made = Made {
         family,
         tables,
+        exact_headers,
         tests: Vec::new(),
     };
     if rule.family.is_some_and(|only| only != family) {
@@ -86,6 +82,7 @@ fn interface(direction: Direction, name: &Name) -> Cond {
 struct Made<'t> {
     family: Family,
     tables: &'t Tables,
+    exact_headers: bool,
     tests: Vec<Test>,
 }
 
@@ -123,6 +120,7 @@ impl Made<'_> {
         }
         self.fragments(fields.with);
         self.of_state(fields.with);
+        self.headers(fields.with);
     }
 
     /// What belongs to a state never comes as far as the rules; what only misses its window does.
@@ -133,6 +131,27 @@ impl Made<'_> {
         }
         if let Some(outside) = asks(attribute::OOW) {
             self.push(!outside, Cond::OutOfWindow);
+        }
+    }
+
+    /// All else that headers say.
+    fn headers(&mut self, with: With) {
+        let elsewhere = attribute::FRAG | attribute::FRAG_BODY | attribute::OOW | attribute::STATE;
+        let found = IpfWith {
+            attributes: (
+                with.attributes & !elsewhere,
+                with.attributes_set & !elsewhere,
+            ),
+            options: (with.options, with.options_set),
+            classes: (with.classes, with.classes_set),
+            headers: with.headers,
+            no_headers: match self.exact_headers && with.headers != 0 {
+                true => with.no_headers | !with.headers,
+                false => with.no_headers,
+            },
+        };
+        if found != IpfWith::default() {
+            self.push(false, Cond::IpfWith(found));
         }
     }
 

@@ -1,11 +1,11 @@
-//! `keep state`: rules that make states, and the look at the states in front of each list.
+//! `keep state`, `keep frags`: rules that remember, and the look at it in front of each list.
 //!
 //! A `quick` rule makes its state as its last condition: where none can be made it counts as not
 //! matched, but it has counted. A rule without `quick` makes it behind the list, if its proposal
 //! still stands there; where none can be made, a pass becomes a block.
 
 use super::Lowering;
-use crate::dialect::ipf::ast::{Action, Rule};
+use crate::dialect::ipf::ast::{Action, KeepState, Rule};
 use crate::model::{
     Cond, Counters, Family, Flow, IpfKeeper, Keeper, Learner, LearnerId, LogOp, Op, Origin, RuleId,
     SourceId, Test,
@@ -22,10 +22,11 @@ pub(super) fn missing(rule: &Rule) -> Vec<&'static str> {
             out.push(what);
         }
     };
-    note(rule.keep_frags.is_some(), "`keep frags`");
-    let Some(keep) = &rule.keep_state else {
+    if rule.keep_state.is_none() && rule.keep_frags.is_none() {
         return out;
-    };
+    }
+    let none = KeepState::default();
+    let keep = rule.keep_state.as_ref().unwrap_or(&none);
     note(keep.newisn, "`newisn`");
     note(keep.sync, "`sync`");
     note(keep.rpc.is_some(), "`rpc`");
@@ -33,12 +34,9 @@ pub(super) fn missing(rule: &Rule) -> Vec<&'static str> {
     note(keep.max_sources.is_some(), "`max-srcs`");
     note(keep.max_per_source.is_some(), "`max-per-src`");
     let decides = matches!(rule.action, Action::Pass | Action::Block);
-    note(
-        !decides,
-        "`keep state` of a rule that neither passes nor blocks",
-    );
+    note(!decides, "`keep` of a rule that neither passes nor blocks");
     let head = rule.quick && rule.head.is_some();
-    note(head, "`keep state` of a head with `quick`");
+    note(head, "`keep` of a head with `quick`");
     out
 }
 
@@ -54,13 +52,18 @@ impl Lowering<'_> {
     /// Whether any rule makes states.
     pub(super) fn learns(&self) -> bool {
         let rules = &self.set.rules;
-        rules.iter().any(|rule| rule.keep_state.is_some())
+        let keeps = |rule: &Rule| rule.keep_state.is_some() || rule.keep_frags.is_some();
+        rules.iter().any(keeps)
     }
 
     /// The learner of a rule, if it keeps anything.
     pub(super) fn learner(&mut self, number: usize) -> Option<LearnerId> {
         let rule = &self.set.rules[number];
-        let keep = rule.keep_state.as_ref()?;
+        if rule.keep_state.is_none() && rule.keep_frags.is_none() {
+            return None;
+        }
+        let none = KeepState::default();
+        let keep = rule.keep_state.as_ref().unwrap_or(&none);
         let id = RuleId(number as u32);
         let known = self.policy.learners.iter().position(|l| l.rule == id);
         let at = known.unwrap_or_else(|| {
@@ -75,8 +78,9 @@ impl Lowering<'_> {
                     ..LogOp::default()
                 }),
                 keeper: Keeper::Ipf(IpfKeeper {
-                    state: true,
-                    fragments: None,
+                    state: rule.keep_state.is_some(),
+                    fragments: rule.keep_frags,
+                    fragments_anyway: !rule.quick,
                     strict: keep.strict,
                     loose: keep.loose,
                     no_icmp_errors: keep.no_icmp_errors,
