@@ -169,14 +169,8 @@ impl Changed<'_> {
 
     fn may_hold(&mut self, side: usize, test: &Test) -> Result<Node, TooLarge> {
         let truth = match &test.cond {
-            Cond::InIface(pattern) => {
-                let known = matches!(self.hook, Hook::Prerouting | Hook::Input | Hook::Forward);
-                self.space.interface(Field::In, pattern, known)?
-            }
-            Cond::OutIface(pattern) => {
-                let known = matches!(self.hook, Hook::Forward | Hook::Output | Hook::Postrouting);
-                self.space.interface(Field::Out, pattern, known)?
-            }
+            Cond::InIface(pattern) => self.space.interface(Field::In, pattern, self.hook)?,
+            Cond::OutIface(pattern) => self.space.interface(Field::Out, pattern, self.hook)?,
             Cond::State(mask) if !self.raw && !self.names[side].untracks => {
                 let yes = self.space.states(mask.0)?;
                 self.space.either(yes)?

@@ -31,14 +31,8 @@ impl Walk<'_, '_> {
         *at += 1;
         let mut truth = match &test.cond {
             Cond::Any(tests) => self.any(test, tests, rule, at, live, out)?,
-            Cond::InIface(pattern) => {
-                let known = matches!(self.hook, Hook::Prerouting | Hook::Input | Hook::Forward);
-                self.space.interface(Field::In, pattern, known)?
-            }
-            Cond::OutIface(pattern) => {
-                let known = matches!(self.hook, Hook::Forward | Hook::Output | Hook::Postrouting);
-                self.space.interface(Field::Out, pattern, known)?
-            }
+            Cond::InIface(pattern) => self.space.interface(Field::In, pattern, self.hook)?,
+            Cond::OutIface(pattern) => self.space.interface(Field::Out, pattern, self.hook)?,
             Cond::State(mask) => self.state(mask.0, live)?,
             Cond::Mark { value, mask } => {
                 let yes = self.by_state(
@@ -204,13 +198,18 @@ impl Space {
             .masked(Field::Tos, u128::from(wanted), u128::from(asked))
     }
 
-    /// Packets whose interface has such a name; where a hook doesn't know it, it is empty.
+    /// Packets whose interface, the one they come from or go to, has such a name; where a hook
+    /// doesn't know it, it is empty.
     pub fn interface(
         &mut self,
         field: Field,
         pattern: &IfPattern,
-        known: bool,
+        hook: Hook,
     ) -> Result<Truth, TooLarge> {
+        let known = match field {
+            Field::In => matches!(hook, Hook::Prerouting | Hook::Input | Hook::Forward),
+            _ => matches!(hook, Hook::Forward | Hook::Output | Hook::Postrouting),
+        };
         if !known {
             let yes = if pattern.matches("") { YES } else { NO };
             return self.either(yes);
