@@ -15,3 +15,4 @@ pub mod image;
 pub mod lookup;
 pub mod packet;
 pub mod run;
+pub mod update;

@@ -35,6 +35,14 @@ pub fn preset(instance: &Instance, slot: u32, values: &[(u64, u64)]) {
     }
 }
 
+/// Let one rule's counter begin at zero.
+pub fn zero(instance: &Instance, slot: u32, rule: u32) {
+    let map = instance.map("counters");
+    for shard in 0..instance.settings.shards {
+        map.memory().zero(place(instance, slot, shard, rule), SIZE);
+    }
+}
+
 /// Where a rule's counter in a shard is (`weir_count` in `maps.h`).
 fn place(instance: &Instance, slot: u32, shard: u32, rule: u32) -> usize {
     let number = shard as usize * instance.settings.rule_capacity as usize + rule as usize;

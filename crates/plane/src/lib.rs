@@ -25,6 +25,7 @@ pub mod space;
 pub mod swap;
 mod sys;
 pub mod testrun;
+pub mod update;
 
 pub use agent::Agent;
 pub use error::{PlaneError, Result};

@@ -55,6 +55,11 @@ pub struct Flat {
     pub terms: Vec<Term>,
     /// Whether a rule reads the transport header, so that short packets need a list of their own.
     pub reads_transport: bool,
+    /// Of the root's own chain: the first entry of each rule, and of what comes behind the last.
+    /// Empty once entries were left out.
+    pub starts: Vec<u32>,
+    /// Entries that leave the root's own chain: they go on with the chain policy.
+    pub leaves: Vec<usize>,
 }
 
 impl Flat {
@@ -75,6 +80,31 @@ pub struct Limits {
     pub entries: usize,
     /// Terms of one rule, with those of the jumps to it.
     pub terms: usize,
+}
+
+/// Flattens one rule of a root's own chain, as if it were the only one.
+pub fn flatten_rule<'p>(
+    policy: &'p Policy,
+    rule: &Rule,
+    context: &mut Context<'p>,
+    blob: &mut Blob,
+    short: bool,
+) -> Result<Flat, Error> {
+    let limits = Limits {
+        entries: 16,
+        terms: 1 << 10,
+    };
+    let mut flattener = Flattener {
+        policy,
+        context,
+        blob,
+        limits,
+        short,
+        flat: Flat::default(),
+        returns: Vec::new(),
+    };
+    flattener.rule(rule, &[Term::ANY], 0)?;
+    Ok(flattener.flat)
 }
 
 struct Flattener<'a, 'p> {
@@ -108,6 +138,7 @@ pub fn flatten<'p>(
         returns: Vec::new(),
     };
     flattener.chain(root.chain, &[Term::ANY], 0)?;
+    flattener.flat.leaves = flattener.returns.clone();
     flattener.patch_returns(0);
     let mut flat = flattener.flat;
     let mut last = Entry {
@@ -171,6 +202,9 @@ impl Flattener<'_, '_> {
         starts.push(self.flat.entries.len() as u32);
         for (at, to) in skips {
             self.flat.entries[at].next_match = starts[to as usize];
+        }
+        if depth == 0 {
+            self.flat.starts = starts;
         }
         Ok(())
     }

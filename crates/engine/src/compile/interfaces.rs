@@ -48,6 +48,13 @@ impl Interfaces {
         Ok(Interfaces { patterns })
     }
 
+    /// Whether the patterns that tests name are among them.
+    pub fn knows(&self, tests: &[Test]) -> bool {
+        let mut named = Vec::new();
+        collect(tests, &mut named);
+        named.iter().all(|pattern| self.patterns.contains(pattern))
+    }
+
     /// Number of classes.
     pub fn classes(&self) -> usize {
         self.patterns.len() + 1

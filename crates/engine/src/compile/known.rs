@@ -79,13 +79,20 @@ fn asks(service: &Service) -> bool {
     })
 }
 
-/// The list of a root for packets of the domain; `None` when the root's own is as good.
-pub fn established(flat: &Flat, services: &mut Services) -> Option<Flat> {
+/// Whether a service holds for some packets of the domain.
+pub fn concerns(service: &Service) -> bool {
+    narrow(service).is_some()
+}
+
+/// The list of a root for packets of the domain; `None` when the root's own is as good. And the
+/// position from which on the root's own has no say in it.
+pub fn established(flat: &Flat, services: &mut Services) -> Option<(Flat, u32)> {
     let mut narrowed: HashMap<ServiceId, Option<ServiceId>> = HashMap::new();
     let mut out = Flat::default();
     // Number of each entry among those kept, or of the next one kept.
     let mut numbers = Vec::new();
     let (mut reach, mut asked) = (0, false);
+    let mut end = flat.entries.len() as u32;
     for (at, entry) in flat.entries.iter().enumerate() {
         if at > ENTRIES_MAX {
             return None;
@@ -107,6 +114,7 @@ pub fn established(flat: &Flat, services: &mut Services) -> Option<Flat> {
         if all && reach <= at && entry.verdict != 0 && entry.tests.is_empty() {
             // Every packet of the domain that comes here ends here.
             out.push(entry, Vec::new());
+            end = at as u32;
             break;
         }
         if terms.is_empty() {
@@ -125,7 +133,7 @@ pub fn established(flat: &Flat, services: &mut Services) -> Option<Flat> {
             *to = numbers.get(*to as usize).copied().unwrap_or(0);
         }
     }
-    asked.then_some(out)
+    asked.then_some((out, end))
 }
 
 impl Flat {

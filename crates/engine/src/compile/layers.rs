@@ -4,15 +4,20 @@
 //! the rest.
 
 use super::Error;
+use super::choose::Cut;
 use super::density;
 use super::flatten::Flat;
+use super::fold::Unit;
+use super::hash::QuickMap;
 use super::interfaces::Interfaces;
 use super::service::Services;
 use super::splits;
 use super::tables::{self, Hashed};
 use super::term::Term;
 use super::vectors::{self, Builder};
-use crate::image::layout::{CHUNK_TERMS_MAX, CHUNKS_MAX, Fold, GROUP_MAX, Leaf, Root};
+use crate::image::layout::{
+    CHUNK_TERMS_MAX, CHUNKS_MAX, Fold, GROUP_MAX, HashTable, Leaf, Root, TABLES_MAX,
+};
 use crate::image::write::Writer;
 use std::collections::HashSet;
 use weir_policy::model::Family;
@@ -44,10 +49,12 @@ pub struct Layers<'a> {
     pub threads: usize,
     /// Bytes that the image may have.
     pub limit: usize,
+    /// Whether there is to be room for changes in place.
+    pub room: bool,
 }
 
 /// What was made.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Made {
     /// Terms in hashed tables.
     pub hashed: usize,
@@ -55,9 +62,75 @@ pub struct Made {
     pub chunks: usize,
     /// Loads that the dearest packet can cause.
     pub worst_loads: u32,
+    /// What changes in place need to know, where there is room for them.
+    pub spare: Option<Spare>,
 }
 
+/// Tables and services, for changes in place.
+#[derive(Debug, Default)]
+pub struct Spare {
+    /// The tables: those that are used, then empty ones.
+    pub tables: Vec<HashTable>,
+    /// How many were used when the image was built.
+    pub first: usize,
+    /// How many are used now.
+    pub used: usize,
+    /// The number of each service.
+    pub units: QuickMap<Unit, u32>,
+    /// Whether the records of used tables leave ports to services.
+    pub with_ports: bool,
+}
+
+/// Leading bits of empty tables: of addresses, ports, and the protocol. From narrow to wide.
+const SPARE_CUTS: [([u32; 2], [u32; 2], u32); 5] = [
+    ([16, 24], [0, 0], 0),
+    ([0, 20], [0, 0], 0),
+    ([20, 0], [0, 0], 0),
+    ([0, 0], [0, 12], 0),
+    ([0, 0], [0, 0], 0),
+];
+/// Bits of the slot numbers of empty tables.
+const SPARE_BITS: u32 = 12;
+
 impl Layers<'_> {
+    /// Tables that may be used.
+    pub fn tables_max(&self) -> usize {
+        match self.room {
+            true => TABLES_MAX - SPARE_CUTS.len(),
+            false => TABLES_MAX,
+        }
+    }
+
+    /// Empty tables.
+    fn spare(&self, writer: &mut Writer) -> Vec<HashTable> {
+        let words = |mask: u128| [(mask >> 64) as u64, mask as u64];
+        let empty = |(address, port, proto): ([u32; 2], [u32; 2], u32)| {
+            // Of IPv6 addresses, four times as many bits say as much.
+            let address = match self.family {
+                Family::V4 => address,
+                Family::V6 => address.map(|bits| bits * 2),
+            };
+            let cut = Cut {
+                address,
+                port,
+                proto,
+            };
+            let ([source, destination], ports) = cut.masks(self.family);
+            let ([a, b], [c, d]) = (words(source), words(destination));
+            let slots_at = writer.section(&[0; 4 << SPARE_BITS]);
+            HashTable {
+                masks: [a, b, c, d],
+                ports,
+                shift: 64 - SPARE_BITS,
+                slots_at,
+                groups_at: slots_at,
+                record: if self.family == Family::V4 { 32 } else { 64 },
+                ..HashTable::default()
+            }
+        };
+        SPARE_CUTS.map(empty).to_vec()
+    }
+
     /// Builds the classifier of a flattened root and notes it in the record.
     pub fn build(&self, flat: &Flat, root: &mut Root, writer: &mut Writer) -> Result<Made, Error> {
         let mut terms: Vec<(&Term, u32)> = Vec::with_capacity(flat.terms.len());
@@ -70,9 +143,11 @@ impl Layers<'_> {
         } else {
             None
         };
-        if let Some(hashed) = hashed {
+        let none = || tables::none(&terms, self).filter(|_| self.room);
+        if let Some(hashed) = hashed.or_else(none) {
             made.hashed = terms.len() - hashed.rest.len();
-            let fold = self.services(&hashed, root, writer);
+            let (fold, spare) = self.services(&hashed, root, writer);
+            made.spare = spare;
             made.worst_loads += vectors::fold_loads(&fold)
                 + hashed.tables.len() as u32 * (2 + 5 * GROUP_MAX as u32);
             terms = hashed.rest;
@@ -115,13 +190,29 @@ impl Layers<'_> {
     }
 
     /// Writes the tables and the rows that say which services hold.
-    fn services(&self, hashed: &Hashed, root: &mut Root, writer: &mut Writer) -> Fold {
+    fn services(
+        &self,
+        hashed: &Hashed,
+        root: &mut Root,
+        writer: &mut Writer,
+    ) -> (Fold, Option<Spare>) {
         let fold = vectors::unit_rows(&hashed.folded, writer);
         root.services_at = writer.section(fold.as_bytes());
         root.services = hashed.services;
         root.tables = hashed.tables.len() as u32;
-        root.tables_at = writer.section(hashed.tables.as_bytes());
-        fold
+        let mut tables = hashed.tables.clone();
+        if self.room {
+            tables.extend(self.spare(writer));
+        }
+        root.tables_at = writer.section(tables.as_bytes());
+        let spare = self.room.then(|| Spare {
+            tables,
+            first: hashed.tables.len(),
+            used: hashed.tables.len(),
+            units: hashed.units.clone(),
+            with_ports: hashed.with_ports,
+        });
+        (fold, spare)
     }
 
     /// Bit vectors over terms, in chunks; one of so many `parts` of all terms.

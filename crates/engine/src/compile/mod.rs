@@ -5,28 +5,29 @@
 //! [`flatten`] (chains to entries, tests to terms), [`reduce`] (what cannot matter), then the
 //! classifier over the terms that are left ([`vectors`]).
 
-mod choose;
+pub(crate) mod choose;
 mod density;
 mod error;
-mod flatten;
-mod fold;
-mod hash;
-mod interfaces;
-mod known;
-mod layers;
+pub(crate) mod flatten;
+pub(crate) mod fold;
+pub(crate) mod hash;
+pub(crate) mod interfaces;
+pub(crate) mod known;
+pub(crate) mod layers;
 mod learners;
 mod maps;
 mod reduce;
-mod residual;
+pub(crate) mod residual;
+pub(crate) mod room;
 mod sampled;
-mod service;
+pub(crate) mod service;
 mod sets;
-mod span;
+pub(crate) mod span;
 mod splits;
-mod statics;
+pub(crate) mod statics;
 mod steps;
-mod tables;
-mod term;
+pub(crate) mod tables;
+pub(crate) mod term;
 mod vectors;
 
 pub use error::Error;
@@ -37,6 +38,7 @@ use flatten::{Entry, Flat, Limits, flatten};
 use interfaces::Interfaces;
 use layers::Layers;
 use residual::Blob;
+use room::{Placing, Plan};
 use service::Services;
 use statics::Context;
 use weir_policy::model::{Family, Hook, Policy, Root, Table};
@@ -132,9 +134,29 @@ const SET_TERMS_MAX: usize = 1 << 16;
 
 /// Compiles a policy.
 pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
+    build(policy, options, None)
+}
+
+/// Compiles a policy to an image with room for changes in place, see [`crate::update`].
+pub(crate) fn compile_with_room(
+    policy: &Policy,
+    options: &Options,
+    plan: &mut Plan,
+) -> Result<Compiled, Error> {
+    build(policy, options, Some(plan))
+}
+
+fn build(
+    policy: &Policy,
+    options: &Options,
+    mut plan: Option<&mut Plan>,
+) -> Result<Compiled, Error> {
     let interfaces = Interfaces::of(policy)?;
     let memory = crate::history::layout(policy, options.seed)?;
     let mut writer = Writer::default();
+    if let Some(plan) = &mut plan {
+        plan.begin(policy, &mut writer);
+    }
     let mut header = Header::new_zeroed();
     header.magic = layout::MAGIC;
     header.version = layout::VERSION;
@@ -172,6 +194,8 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
             report: &mut report,
             features: &mut header.features,
             records: &memory.records,
+            number,
+            plan: plan.as_deref_mut(),
         };
         let made = maker.root(root, false)?;
         header.roots[number] = made.at;
@@ -194,6 +218,9 @@ pub fn compile(policy: &Policy, options: &Options) -> Result<Compiled, Error> {
         .map(|r| r.worst_steps)
         .max()
         .unwrap_or(0);
+    if let Some(plan) = plan {
+        header.rule_count = plan.finish(&mut writer);
+    }
     let image = writer.finish(header);
     check_budget(image.len(), options)?;
     report.bytes = image.len();
@@ -218,10 +245,14 @@ struct RootMaker<'a> {
     features: &'a mut u32,
     /// Parameters of histories.
     records: &'a [crate::history::Record],
+    /// Number of the root.
+    number: usize,
+    /// Where there is to be room for changes.
+    plan: Option<&'a mut Plan>,
 }
 
 /// What an entry needs of whoever runs it.
-fn features(entry: &Entry) -> u32 {
+pub(crate) fn features(entry: &Entry) -> u32 {
     let test = |test: &layout::Test| match test.kind {
         layout::TEST_CT => layout::FEATURE_FLOW_FIELDS,
         layout::TEST_HISTORY => layout::FEATURE_HISTORY,
@@ -272,7 +303,11 @@ impl RootMaker<'_> {
         };
         let mut flat = flatten(self.policy, root, &mut context, &mut blob, limits, short)?;
         let flattened = flat.entries.len();
-        if self.options.reduce {
+        let mut place = match &mut self.plan {
+            Some(plan) => plan.place(self.policy, root, short, self.number),
+            None => None,
+        };
+        if self.options.reduce && place.is_none() {
             let (less, reduced) = reduce::reduce(flat);
             flat = less;
             self.report.shadowed += reduced.shadowed;
@@ -284,15 +319,31 @@ impl RootMaker<'_> {
             _ => None,
         };
         let data_at = self.writer.section(&blob.bytes);
-        let (at, record, made) = self.classifier(&flat, data_at, &context.services, root.family)?;
+        if let Some(place) = &mut place {
+            place.known_end = known.as_ref().map(|(_, end)| *end);
+            flat = place.spread(flat);
+        }
+        let (at, record, made) = self.classifier(
+            &flat,
+            data_at,
+            &context.services,
+            root.family,
+            place.as_ref(),
+        )?;
+        let chunks = made.chunks;
+        let (hashed, worst_loads) = (made.hashed, made.worst_loads);
         let mut established = 0;
-        if let Some(flat) = known.take() {
+        if let Some((flat, _)) = known.take() {
             let flat = match self.options.reduce {
                 true => reduce::reduce(flat).0,
                 false => flat,
             };
             let services = &context.services;
-            (established, ..) = self.classifier(&flat, data_at, services, root.family)?;
+            (established, ..) = self.classifier(&flat, data_at, services, root.family, None)?;
+        }
+        if let (Some(plan), Some(place), Some(spare)) = (&mut self.plan, place, made.spare) {
+            plan.roots
+                .push(place.done(at, &record, spare, context.services));
         }
         check_budget(self.writer.length(), self.options)?;
         if !short {
@@ -303,11 +354,11 @@ impl RootMaker<'_> {
                 flattened,
                 entries: flat.entries.len(),
                 terms: flat.terms.len(),
-                hashed: made.hashed,
+                hashed,
                 tables: record.tables as usize,
-                chunks: made.chunks,
+                chunks,
                 bytes: self.writer.length() - before,
-                worst_loads: made.worst_loads,
+                worst_loads,
                 worst_steps,
             });
         }
@@ -325,8 +376,9 @@ impl RootMaker<'_> {
         data_at: u32,
         services: &Services,
         family: Family,
+        place: Option<&Placing>,
     ) -> Result<(u32, layout::Root, layers::Made), Error> {
-        let mut record = self.entries(flat, data_at);
+        let mut record = self.entries(flat, data_at, place);
         record.family = if family == Family::V4 { 4 } else { 6 };
         let layers = Layers {
             family,
@@ -335,17 +387,18 @@ impl RootMaker<'_> {
             tables: self.options.tables,
             threads: self.options.threads,
             limit: self.options.budget.min(LENGTH_MAX),
+            room: place.is_some(),
         };
         let made = layers.build(flat, &mut record, self.writer)?;
         Ok((self.writer.section(record.as_bytes()), record, made))
     }
 
     /// Writes entries with their tests, operations and rule lists.
-    fn entries(&mut self, flat: &Flat, data_at: u32) -> layout::Root {
+    fn entries(&mut self, flat: &Flat, data_at: u32, place: Option<&Placing>) -> layout::Root {
         let mut entries = Vec::with_capacity(flat.entries.len());
         self.writer.align(layout::ALIGN);
-        for entry in &flat.entries {
-            let tests: Vec<layout::Test> = entry
+        for (at, entry) in flat.entries.iter().enumerate() {
+            let mut tests: Vec<layout::Test> = entry
                 .tests
                 .iter()
                 .map(|test| layout::Test {
@@ -359,6 +412,7 @@ impl RootMaker<'_> {
                 })
                 .collect();
             *self.features |= features(entry);
+            let count = place.map_or(tests.len(), |place| place.tests(at, &mut tests));
             let rule = match entry.rules.as_slice() {
                 [] => 0,
                 [one] => one.0,
@@ -377,9 +431,12 @@ impl RootMaker<'_> {
                 reject: entry.reject,
                 rule,
                 rules: entry.rules.len() as u32,
-                tests_at: list(tests.as_bytes()),
+                tests_at: match (place, tests.as_slice()) {
+                    (Some(place), []) => place.never_at,
+                    (_, tests) => list(tests.as_bytes()),
+                },
                 ops_at: list(entry.ops.as_bytes()),
-                tests: tests.len() as u16,
+                tests: count as u16,
                 ops: entry.ops.len() as u16,
                 next_match: entry.next_match,
                 next_fail: entry.next_fail,

@@ -17,7 +17,7 @@ use super::sampled;
 use super::span::Span;
 use super::term::{Term, address_last};
 use crate::image::layout::{
-    GROUP_MAX, HashTable, Prefixes4, Record4, Record6, SERVICES_MAX, SLOT_FILTER, TABLES_MAX,
+    GROUP_MAX, HashTable, Prefixes4, Record4, Record6, SERVICES_MAX, SLOT_FILTER,
 };
 use crate::image::write::Writer;
 use crate::lookup::slot_filter;
@@ -68,6 +68,10 @@ pub struct Hashed<'t> {
     pub services: u32,
     /// Terms left, in evaluation order.
     pub rest: Vec<Placed<'t>>,
+    /// The number of each service.
+    pub units: QuickMap<Unit, u32>,
+    /// Whether they tell ports.
+    pub with_ports: bool,
 }
 
 /// What bit vectors over terms cost, in nanoseconds. All these figures are of the machine on which
@@ -91,6 +95,7 @@ struct Units {
     count: usize,
     numbers: Vec<Option<u32>>,
     with_ports: bool,
+    known: QuickMap<Unit, u32>,
 }
 
 /// Numbers what terms say about all fields but addresses, with ports or without; `None` when there
@@ -120,6 +125,9 @@ fn units(terms: &[Placed], with_ports: bool, layers: &Layers) -> Option<Units> {
         };
         numbers.push(number);
     }
+    if layers.room {
+        extra(&mut known, &mut all);
+    }
     // Without ports, a few services at least can be told.
     let mut count = all.len();
     while count > 0 {
@@ -132,11 +140,13 @@ fn units(terms: &[Placed], with_ports: bool, layers: &Layers) -> Option<Units> {
         if let Some(folded) = folded
             && folded.classes.count() * folded.classes.words() * 8 <= ROWS_MAX
         {
+            known.retain(|_, number| (*number as usize) < count);
             return Some(Units {
                 folded,
                 count,
                 numbers,
                 with_ports,
+                known,
             });
         }
         if with_ports {
@@ -147,8 +157,43 @@ fn units(terms: &[Placed], with_ports: bool, layers: &Layers) -> Option<Units> {
     None
 }
 
+/// Services with any ports, for terms that come later (see [`crate::update`]).
+fn extra(known: &mut QuickMap<Unit, u32>, all: &mut Vec<Unit>) {
+    let mut services: Vec<u32> = all.iter().map(|unit| unit.service).collect();
+    services.insert(0, 0);
+    for service in services {
+        let unit = Unit {
+            service,
+            port: [Span::Any, Span::Any],
+        };
+        if all.len() < SERVICES_MAX && !known.contains_key(&unit) {
+            known.insert(unit.clone(), all.len() as u32);
+            all.push(unit);
+        }
+    }
+}
+
+/// No tables, and the services that tables which come later can name.
+pub fn none<'t>(terms: &[Placed<'t>], layers: &Layers) -> Option<Hashed<'t>> {
+    let units = units(terms, false, layers)?;
+    Some(Hashed {
+        tables: Vec::new(),
+        folded: units.folded,
+        services: units.count as u32,
+        rest: terms.to_vec(),
+        units: units.known,
+        with_ports: false,
+    })
+}
+
 /// The boxes of a term.
-fn items(term: &Term, number: u32, service: u32, units: &Units, layers: &Layers) -> Vec<Item> {
+pub fn items(
+    term: &Term,
+    number: u32,
+    service: u32,
+    with_ports: bool,
+    layers: &Layers,
+) -> Vec<Item> {
     let top = address_last(layers.family);
     let one = |span: &Span<u128>| match span {
         Span::Any => Some((0, top)),
@@ -168,7 +213,7 @@ fn items(term: &Term, number: u32, service: u32, units: &Units, layers: &Layers)
     let ranges = |span: &Span<u16>| {
         let mut out = Vec::new();
         span.each(u16::MAX, |first, last| out.push((first, last)));
-        if units.with_ports {
+        if with_ports {
             out = vec![(out[0].0, out[out.len() - 1].1)];
         }
         out
@@ -184,7 +229,7 @@ fn items(term: &Term, number: u32, service: u32, units: &Units, layers: &Layers)
                 address: [source, destination],
                 port: [*low, *high],
                 proto,
-                folded: units.with_ports,
+                folded: with_ports,
                 service,
                 term: number,
             });
@@ -193,7 +238,7 @@ fn items(term: &Term, number: u32, service: u32, units: &Units, layers: &Layers)
     out
 }
 
-fn is_prefix((first, last): (u128, u128)) -> bool {
+pub fn is_prefix((first, last): (u128, u128)) -> bool {
     let span = last - first;
     span & span.wrapping_add(1) == 0 && first & span == 0
 }
@@ -205,7 +250,8 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
     let mut open: Vec<Item> = Vec::with_capacity(terms.len());
     for (at, (term, _)) in terms.iter().enumerate() {
         let service = units.numbers[at].filter(|number| (*number as usize) < units.count);
-        let boxes = service.map(|service| items(term, at as u32, service, &units, layers));
+        let boxes =
+            service.map(|service| items(term, at as u32, service, units.with_ports, layers));
         match boxes {
             Some(boxes) if !boxes.is_empty() => open.extend(boxes),
             _ => rest.push(at as u32),
@@ -217,7 +263,7 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
     let mut tables = Vec::new();
     let mut cost = rest_cost(&rest, &open, terms, layers);
     let packets = sampled::packets(terms, layers.services, layers.family, choose::PACKETS);
-    while tables.len() < TABLES_MAX && !open.is_empty() {
+    while tables.len() < layers.tables_max() && !open.is_empty() {
         let step = open.len().div_ceil(SAMPLE);
         // A stride that is not a multiple of a family's own period.
         let sample: Vec<Item> = (0..open.len().min(SAMPLE))
@@ -248,6 +294,8 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
         folded: units.folded,
         services: units.count as u32,
         rest: rest.into_iter().map(|at| terms[at as usize]).collect(),
+        units: units.known,
+        with_ports: units.with_ports,
     })
 }
 
@@ -307,11 +355,12 @@ fn fill(cut: &Cut, open: &[Item], terms: &[Placed], family: Family) -> Filled {
         }
         let item = &open[*number as usize];
         let position = terms[item.term as usize].1;
-        match family {
-            Family::V4 if packed => records.extend_from_slice(item.packed(position).as_bytes()),
-            Family::V4 => records.extend_from_slice(item.record4(position).as_bytes()),
-            Family::V6 => records.extend_from_slice(item.record6(position).as_bytes()),
-        }
+        let size = match family {
+            Family::V4 if packed => 16,
+            Family::V4 => 32,
+            Family::V6 => 64,
+        };
+        item.record(size, position, &mut records);
     }
     let ([source, destination], ports) = cut.masks(family);
     let words_of = |mask: u128| [(mask >> 64) as u64, mask as u64];
@@ -347,6 +396,15 @@ impl Filled {
 }
 
 impl Item {
+    /// Adds its record of so many bytes.
+    pub fn record(&self, size: u32, position: u32, out: &mut Vec<u8>) {
+        match size {
+            16 => out.extend_from_slice(self.packed(position).as_bytes()),
+            32 => out.extend_from_slice(self.record4(position).as_bytes()),
+            _ => out.extend_from_slice(self.record6(position).as_bytes()),
+        }
+    }
+
     /// Ports as records have them: everything when the service tells them.
     fn port_words(&self) -> [[u16; 2]; 2] {
         if self.folded {

@@ -5,6 +5,7 @@ mod classify;
 mod files;
 mod generate;
 mod search;
+mod update;
 
 use crate::exit::Exit;
 use crate::output::Output;
@@ -22,6 +23,8 @@ enum Command {
     Classify(classify::Args),
     /// Write a rule set and a trace of packets in ClassBench's formats.
     Generate(generate::Args),
+    /// Put rules into a ClassBench rule set in use, and take rules out.
+    Update(update::Args),
     /// Look for the rule sets that weir's own engine likes least.
     Search(search::Args),
 }
@@ -32,6 +35,7 @@ impl Args {
         match &self.command {
             Command::Classify(args) => args.json,
             Command::Generate(args) => args.json,
+            Command::Update(args) => args.json,
             Command::Search(args) => args.json,
         }
     }
@@ -42,6 +46,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Classify(args) => classify::run(args, out),
         Command::Generate(args) => generate::run(args, out),
+        Command::Update(args) => update::run(args, out),
         Command::Search(args) => search::run(args, out),
     }
 }

@@ -1,0 +1,188 @@
+//! Changes of single rules in the kernel while packets are judged: every packet meets the policy of
+//! before the change or the one after it, by its verdict and by the rule that decides. Needs root;
+//! see `WEIR_REQUIRE_KERNEL`.
+
+use fastrand::Rng;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use weir_engine::compile::Options;
+use weir_engine::packet::{Arrival, build, settle};
+use weir_engine::update::Live;
+use weir_plane::load::Capacity;
+use weir_plane::testrun::TestRun;
+use weir_plane::update::InForce;
+use weir_policy::eval::{Evaluator, Passage};
+use weir_policy::model::{ChainId, Family, Flow, Hook, Packet, Policy, Rule, RuleId, Verdict};
+use weir_testkit::random::{PacketSource, boxes};
+
+const RULES: u32 = 2500;
+const CHAIN: ChainId = ChainId(0);
+
+/// A rule that comes and goes, and the packets that it matches.
+struct Guest {
+    rule: Rule,
+    index: usize,
+    matches: Vec<bool>,
+    /// It can't be put in in place.
+    refused: AtomicBool,
+}
+
+/// The number of the rule of a policy that decides, and the verdict.
+fn judged(policy: &Policy, packet: &Packet) -> (usize, u32) {
+    let mut evaluator = Evaluator::new(policy, 1000);
+    let meant = evaluator.judge(packet, &mut Passage::of(packet), 1000);
+    let number = match meant.verdict {
+        Verdict::Accept => 1,
+        Verdict::Drop => 2,
+        Verdict::Reject(_) => 3,
+    };
+    let rules = &policy.chain(CHAIN).rules;
+    let at = rules
+        .iter()
+        .position(|rule| Some(rule.id) == meant.decided_by);
+    (at.unwrap_or(rules.len()), number)
+}
+
+fn guests(base: &Policy, packets: &[Packet], count: usize, family: Family) -> Vec<Guest> {
+    let mut rng = Rng::with_seed(77);
+    let rules = &base.chain(CHAIN).rules;
+    let guest = |_| {
+        // One in two is like a rule that is there, with another end.
+        let mut rule = match rng.bool() {
+            true => boxes::rule(RULES + 1, family, &mut rng),
+            false => rules[rng.usize(..rules.len())].clone(),
+        };
+        rule.id = RuleId(RULES + 1);
+        rule.flow = Flow::Verdict([Verdict::Accept, Verdict::Drop][rng.usize(..2)]);
+        let mut alone = base.clone();
+        alone.chains[0].rules = vec![rule.clone()];
+        alone.rule_count = RULES + 2;
+        let matches = packets.iter().map(|packet| judged(&alone, packet).0 == 0);
+        Guest {
+            matches: matches.collect(),
+            index: rng.usize(..200),
+            rule,
+            refused: AtomicBool::new(false),
+        }
+    };
+    (0..count).map(guest).collect()
+}
+
+fn run(family: Family) {
+    let base = boxes::policy(5, family, RULES);
+    let mut source = PacketSource::new(&base, 9);
+    let mut packets: Vec<Packet> = Vec::new();
+    while packets.len() < 96 {
+        let mut packet = source.conversation(family, Hook::Forward);
+        settle(&mut packet);
+        packets.push(packet);
+    }
+    let guests = guests(&base, &packets, 3000, family);
+    let plain: Vec<(usize, u32)> = packets.iter().map(|packet| judged(&base, packet)).collect();
+    let met = guests
+        .iter()
+        .flat_map(|guest| &guest.matches)
+        .filter(|m| **m);
+    assert!(met.count() > 1000, "guests match packets");
+
+    let mut live = Live::new(&base, &Options::default()).expect("it compiles");
+    let capacity = Capacity::for_policy(live.image().len(), live.counters(), 0, 4096);
+    let kernel = TestRun::new(capacity.expect("it fits")).unwrap_or_else(|e| panic!("{e}"));
+    kernel.set_locals(&weir_policy::eval::Locals::default());
+    kernel.set_clock(1000);
+    let policy = weir_plane::Policy {
+        image: live.image(),
+        rules: live.counters(),
+        history: 0,
+        hooks: weir_plane::needs::of(&base),
+    };
+    kernel.install(&policy).expect("the kernel takes it");
+    let bytes: Vec<Vec<u8>> = packets
+        .iter()
+        .map(|packet| build(packet, TestRun::LIMIT).expect("packets can be written"))
+        .collect();
+
+    // Even: the base; odd: with guest number half of it.
+    let state = AtomicUsize::new(0);
+    let over = AtomicBool::new(false);
+    let (mut judged, mut changed) = (0u64, 0u64);
+    let instance = kernel.instance();
+    std::thread::scope(|scope| {
+        let updater = scope.spawn(|| {
+            let mut store = InForce::of(instance);
+            for guest in &guests {
+                let put = live.insert(&mut store, CHAIN, guest.index, &guest.rule);
+                guest.refused.store(put.is_err(), Ordering::SeqCst);
+                state.fetch_add(1, Ordering::SeqCst);
+                // One processor may have both to do.
+                std::thread::sleep(Duration::from_micros(300));
+                if put.is_ok() {
+                    let gone = live.delete(&mut store, CHAIN, guest.index);
+                    gone.expect("what was put in can be taken out");
+                }
+                state.fetch_add(1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            over.store(true, Ordering::SeqCst);
+        });
+        let began = Instant::now();
+        while !over.load(Ordering::SeqCst) && began.elapsed() < Duration::from_secs(60) {
+            for (number, packet) in packets.iter().enumerate() {
+                let before = state.load(Ordering::SeqCst);
+                let found = kernel.judge(family, &bytes[number], &Arrival::of(packet), 0);
+                let found = found.unwrap_or_else(|e| panic!("{e}"));
+                let after = state.load(Ordering::SeqCst);
+                let means = |state: usize| {
+                    let guest = guests.get(state / 2).filter(|_| state % 2 == 1);
+                    let guest = guest
+                        .filter(|guest| guest.matches[number] && guest.index <= plain[number].0);
+                    let verdict = |guest: &Guest| match guest.rule.flow {
+                        Flow::Verdict(Verdict::Accept) => 1,
+                        _ => 2,
+                    };
+                    guest.map_or((plain[number].1, false), |guest| (verdict(guest), true))
+                };
+                let own = (found.verdict, found.deciding > Some(RULES));
+                let allowed: Vec<(u32, bool)> = (before..=after + 1).map(means).collect();
+                let refused = |state: usize| {
+                    let guest = guests.get(state / 2);
+                    guest.is_some_and(|guest| guest.refused.load(Ordering::SeqCst))
+                };
+                let base = (before..=after + 1).any(refused);
+                let plainly = base && own == (plain[number].1, false);
+                assert!(
+                    allowed.contains(&own) || plainly,
+                    "states {before} to {after}: {own:?} is none of {allowed:?}; {packet:?}"
+                );
+                judged += 1;
+                changed += u64::from(own.1);
+            }
+        }
+        updater.join().expect("the updater ends");
+    });
+    let refused = guests
+        .iter()
+        .filter(|guest| guest.refused.load(Ordering::SeqCst))
+        .count();
+    println!("{family:?}: {judged} packets, {changed} met a guest, {refused} guests refused");
+    assert!(
+        changed > 100,
+        "packets met rules that came and went: {changed}"
+    );
+    assert!(refused < guests.len() / 2, "{refused} refused");
+    // What is left is the base.
+    for (number, packet) in packets.iter().enumerate() {
+        let found = kernel.judge(family, &bytes[number], &Arrival::of(packet), 0);
+        let found = found.unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(found.verdict, plain[number].1, "{packet:?}");
+    }
+}
+
+#[test]
+fn packets_meet_the_old_rules_or_the_new() {
+    if weir_plane::kernel_or_skip("packets_meet_the_old_rules_or_the_new").is_none() {
+        return;
+    }
+    run(Family::V4);
+    run(Family::V6);
+}
