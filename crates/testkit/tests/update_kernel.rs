@@ -77,13 +77,13 @@ fn run(family: Family) {
         settle(&mut packet);
         packets.push(packet);
     }
-    let guests = guests(&base, &packets, 3000, family);
+    let guests = guests(&base, &packets, 2000, family);
     let plain: Vec<(usize, u32)> = packets.iter().map(|packet| judged(&base, packet)).collect();
     let met = guests
         .iter()
         .flat_map(|guest| &guest.matches)
         .filter(|m| **m);
-    assert!(met.count() > 1000, "guests match packets");
+    assert!(met.count() > 700, "guests match packets");
 
     let mut live = Live::new(&base, &Options::default()).expect("it compiles");
     let capacity = Capacity::for_policy(live.image().len(), live.counters(), 0, 4096);
@@ -169,7 +169,7 @@ fn run(family: Family) {
         changed > 100,
         "packets met rules that came and went: {changed}"
     );
-    assert!(refused < guests.len() / 2, "{refused} refused");
+    assert!(refused < guests.len() * 3 / 4, "{refused} refused");
     // What is left is the base.
     for (number, packet) in packets.iter().enumerate() {
         let found = kernel.judge(family, &bytes[number], &Arrival::of(packet), 0);
