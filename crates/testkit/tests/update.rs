@@ -119,10 +119,9 @@ fn change(
             true => live.replace(image, chain, at, &rule),
             false => live.insert(image, chain, at, &rule),
         };
-        let made = made.inspect(|id| rule.id = *id).map_err(|error| {
-            rule.id = RuleId(model.rule_count);
+        rule.id = made.unwrap_or_else(|_| {
             model.rule_count += 1;
-            error
+            RuleId(model.rule_count - 1)
         });
         let rules = &mut model.chains[chain.0 as usize].rules;
         match replaces {
