@@ -1,5 +1,6 @@
-//! Changes of single rules in an image that stays: after each, the image is valid and says what the
-//! evaluator says of the changed policy, by the ordered walk and by the quick way to the first entry.
+//! Changes of single rules in an image that stays: after each, the image is valid and says what
+//! the evaluator says of the changed policy, by the ordered walk and by the quick way to the first
+//! entry.
 
 use fastrand::Rng;
 use weir_engine::compile::Options;

@@ -3,6 +3,7 @@
 //! see `WEIR_REQUIRE_KERNEL`.
 
 use fastrand::Rng;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use weir_engine::compile::Options;
@@ -66,6 +67,30 @@ fn guests(base: &Policy, packets: &[Packet], count: usize, family: Family) -> Ve
         }
     };
     (0..count).map(guest).collect()
+}
+
+/// Whether an answer (verdict, and whether a guest gave it) is that of one of these states.
+fn allows(
+    guests: &[Guest],
+    plain: &[(usize, u32)],
+    number: usize,
+    mut states: RangeInclusive<usize>,
+    own: (u32, bool),
+) -> bool {
+    let (decider, verdict) = plain[number];
+    states.any(|state| {
+        let guest = guests.get(state / 2).filter(|_| state % 2 == 1);
+        let refused = |guest: &Guest| guest.refused.load(Ordering::SeqCst);
+        let matches = |guest: &Guest| guest.matches[number] && guest.index <= decider;
+        match guest.filter(|guest| matches(guest)) {
+            None => own == (verdict, false),
+            Some(guest) if refused(guest) && own == (verdict, false) => true,
+            Some(guest) => match guest.rule.flow {
+                Flow::Verdict(Verdict::Accept) => own == (1, true),
+                _ => own == (2, true),
+            },
+        }
+    })
 }
 
 fn run(family: Family) {
@@ -132,28 +157,9 @@ fn run(family: Family) {
                 let found = kernel.judge(family, &bytes[number], &Arrival::of(packet), 0);
                 let found = found.unwrap_or_else(|e| panic!("{e}"));
                 let after = state.load(Ordering::SeqCst);
-                let means = |state: usize| {
-                    let guest = guests.get(state / 2).filter(|_| state % 2 == 1);
-                    let guest = guest
-                        .filter(|guest| guest.matches[number] && guest.index <= plain[number].0);
-                    let verdict = |guest: &Guest| match guest.rule.flow {
-                        Flow::Verdict(Verdict::Accept) => 1,
-                        _ => 2,
-                    };
-                    guest.map_or((plain[number].1, false), |guest| (verdict(guest), true))
-                };
                 let own = (found.verdict, found.deciding > Some(RULES));
-                let allowed: Vec<(u32, bool)> = (before..=after + 1).map(means).collect();
-                let refused = |state: usize| {
-                    let guest = guests.get(state / 2);
-                    guest.is_some_and(|guest| guest.refused.load(Ordering::SeqCst))
-                };
-                let base = (before..=after + 1).any(refused);
-                let plainly = base && own == (plain[number].1, false);
-                assert!(
-                    allowed.contains(&own) || plainly,
-                    "states {before} to {after}: {own:?} is none of {allowed:?}; {packet:?}"
-                );
+                let fits = allows(&guests, &plain, number, before..=after + 1, own);
+                assert!(fits, "states {before} to {after}: {own:?}; {packet:?}");
                 judged += 1;
                 changed += u64::from(own.1);
             }

@@ -2,8 +2,8 @@
 //! off, empty tables, numbers for the counters of new rules, bytes behind everything.
 //!
 //! In: a flattened root. Out: the same with free positions spread over it, and what
-//! [`crate::update`] must know of the image to change it. Without a [`Plan`] the compiler makes none
-//! of this. A root has room when its chain has rules and is entered nowhere else.
+//! [`crate::update`] must know of the image to change it. Without a [`Plan`] the compiler makes
+//! none of this. A root has room when its chain has rules and is entered nowhere else.
 
 use super::flatten::{Entry, Flat};
 use super::layers::Spare;

@@ -6,17 +6,17 @@
 //! read anyway, so an image that never changes costs nothing.
 //!
 //! *Switching.* An entry has behind its tests one that no packet passes. How many tests are run is
-//! one aligned word, so a rule is switched on or off by one store, and a packet meets the old policy
-//! or the new one. Everything else (the entry, records, groups) is written before a rule is switched
-//! on, or after it was switched off, where nobody follows it.
+//! one aligned word, so a rule is switched on or off by one store, and a packet meets the old
+//! policy or the new one. Everything else (the entry, records, groups) is written before a rule is
+//! switched on, or after it was switched off, where nobody follows it.
 //!
 //! *Positions* are the order. Free ones lie between rules, off. A rule takes the nearest free one;
 //! on the way there it may pass only rules that share no packets with it, and no place to which
-//! other rules jump. A rule that passed some is *displaced*: rules put in near it later must share no
-//! packets with it either, so that the order of any two rules that share some is the right one.
+//! other rules jump. A rule that passed some is *displaced*: rules put in near it later must share
+//! no packets with it either, so that the order of any two rules that share some is the right one.
 //!
-//! *Terms* of a new rule go into hashed tables: one group of at most eight records written anew into
-//! free room, then its slot, one store, as often as it has copies. What the tables can't take goes
+//! *Terms* of a new rule go into hashed tables: one group of at most eight records written anew
+//! into free room, then its slot, one store, as often as it has copies. What the tables can't take goes
 //! to spare ones with wide keys, of which a root has five; they are counted among its tables from
 //! their first record on. Terms of a rule that was taken out leave the groups in the same way, and
 //! their bits in bit vectors are cleared, in the field with the fewest rows.
@@ -259,8 +259,8 @@ impl Live {
         found.ok_or(Rebuild("the chain has no room for changes in place"))
     }
 
-    /// Puts a rule in front of the one that is number `index` (from 0) of a chain. It gets a counter
-    /// of its own.
+    /// Puts a rule in front of the one that is number `index` (from 0) of a chain. It gets a
+    /// counter of its own.
     pub fn insert(
         &mut self,
         store: &mut impl Store,
@@ -520,10 +520,12 @@ impl Live {
         Ok(id)
     }
 
-    /// Lets what was unlinked be used again, when there is much of it, or at once.
+    /// Lets what was unlinked be used again, when there is much of it, or `now` when there is some.
     fn settle(&mut self, store: &mut impl Store, now: bool) -> bool {
         let count = self.leaving_positions.len() + self.leaving_rules.len() + self.room.leaving();
-        if count == 0 || !now && count < LEAVING_MAX {
+        // A change that finds no room may wait for a good deal of it, not for little each time.
+        let least = if now { LEAVING_MAX / 8 } else { LEAVING_MAX };
+        if count < least {
             return false;
         }
         store.wait();
