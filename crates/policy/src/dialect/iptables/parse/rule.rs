@@ -125,9 +125,6 @@ impl Parser {
         if is_short && BASICS.iter().any(|row| row.0 == text) {
             return self.basic(state, text, None, at, cursor);
         }
-        if let Some((short, value)) = glued(text) {
-            return self.basic(state, short, Some(value), at, cursor);
-        }
         self.not_an_item(state, word, at);
         skip_values(cursor);
     }
@@ -135,9 +132,16 @@ impl Parser {
     fn not_an_item(&mut self, state: &mut RuleState, word: &Word<'_>, at: Span) {
         state.negation = None;
         let text = &*word.text;
+        let glued = text
+            .get(..2)
+            .filter(|start| BASICS.iter().any(|row| row.0 == *start));
         let found = if let Some(name) = text.strip_prefix('-').filter(|name| is_long(name)) {
             let message = format!("unknown option `{text}`");
             let help = format!("write `--{name}`, with two hyphens");
+            Diagnostic::error("unknown-option", at, message).help(help)
+        } else if let Some(start) = glued {
+            let message = format!("`{text}` is not an option");
+            let help = format!("write a blank after `{start}`");
             Diagnostic::error("unknown-option", at, message).help(help)
         } else if text.starts_with('-') && text.len() > 1 {
             let message = format!("unknown option `{text}`");
@@ -325,19 +329,6 @@ fn is_long(name: &str) -> bool {
     let basic = || BASICS.iter().any(|row| row.1 == name);
     let mut all = grammar::all().flat_map(|spec| spec.options);
     name.len() > 1 && (basic() || all.any(|option| has_name(option, name, true)))
-}
-
-/// Options of one letter whose value may follow without a blank, as getopt(3) has it.
-const WITH_VALUE: [&str; 8] = ["-p", "-s", "-d", "-i", "-o", "-j", "-g", "-m"];
-
-/// A short option and the value written on to it (`-ptcp`). What is a long option's name is one
-/// with a hyphen too few.
-fn glued(text: &str) -> Option<(&'static str, &str)> {
-    let short = WITH_VALUE
-        .into_iter()
-        .find(|short| text.starts_with(short))?;
-    let value = &text[2..];
-    (!value.is_empty() && !is_long(&text[1..])).then_some((short, value))
 }
 
 /// Adds a match module; most rules have one, and there may be a million rules.
