@@ -52,7 +52,7 @@ pub enum Early {
     Xdp,
 }
 
-/// The bits of a policy with early drop. Without rules of PREROUTING there is nothing to drop early.
+/// The bits of a policy with early drop. Without rules of PREROUTING nothing can be dropped early.
 pub fn with_early(bits: u32, early: Early) -> u32 {
     let prerouting = bit(Family::V4, Hook::Prerouting) | bit(Family::V6, Hook::Prerouting);
     if bits & prerouting == 0 {
@@ -109,7 +109,7 @@ impl Place {
         self.hook == Hook::Prerouting && bits & EARLY_STATE != 0
     }
 
-    /// Name of the pinned link (no dots: the BPF file system forbids them), with how it is attached.
+    /// Name of the pinned link, and how it is attached (no dots: the BPF file system forbids them).
     pub fn pin_name(self, bits: u32) -> String {
         let defragment = if is_defragmented(bits, self.family) {
             "_defrag"

@@ -1,7 +1,7 @@
 //! Marks that come too late to choose a route.
 //!
-//! In: a policy. Out: a note at the first rule that OUTPUT leads to and that sets the packet's mark:
-//! Linux routes such a packet anew, and no eBPF program can make it do so.
+//! In: a policy. Out: a note at the first rule that OUTPUT leads to and that sets the mark: Linux
+//! routes such a packet anew, and no eBPF program can make it do so.
 
 use super::related::span;
 use weir_policy::model::{ChainId, Flow, Hook, Op, Policy, Rule, Table};

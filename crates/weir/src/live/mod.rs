@@ -1,10 +1,10 @@
 //! Commands that change one rule or one member of a set of what is enforced, in the words of
 //! iptables and ipset.
 //!
-//! In: a namespace. Out: its texts with the command carried out, in force, whole or not at all, with
-//! the counters of the rules that are still there and the time that members of sets have left. The
-//! policy is compiled anew. Packets that are counted between reading the counters and the switch
-//! (milliseconds) are not carried over.
+//! In: a namespace. Out: its texts with the command carried out, in force, whole or not at all,
+//! with the counters of the rules that are still there and the time that members of sets have
+//! left. The policy is compiled anew. Packets that are counted between reading the counters and
+//! the switch (milliseconds) are not carried over.
 
 pub mod ipset;
 pub mod iptables;
@@ -56,6 +56,16 @@ pub struct Held {
     elapsed: u64,
     now: u64,
     _lock: Lock,
+}
+
+/// What the lines of a changed text are told by: they are no longer those of the file. The end of
+/// the name stays, as it may tell the family.
+fn changed(name: &str) -> String {
+    const CHANGED: &str = "changed:";
+    match name.starts_with(CHANGED) {
+        true => name.to_owned(),
+        false => format!("{CHANGED}{name}"),
+    }
 }
 
 /// Packets and bytes of the rules of each line.
@@ -138,7 +148,7 @@ impl Held {
     /// Puts these texts in force. They are read as what was enforced was; an error leaves that.
     fn replace(mut self, texts: Vec<Text>) -> anyhow::Result<()> {
         let text = |text: &Text| SavedSource {
-            name: text.name.clone(),
+            name: changed(&text.name),
             text: text.lines.iter().fold(String::new(), |mut all, line| {
                 all.push_str(&line.0);
                 all.push('\n');

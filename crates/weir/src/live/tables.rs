@@ -1,8 +1,8 @@
 //! The tables of a family as lists of rules that can be changed.
 //!
-//! In: the files of a policy, whose commands are carried out in order as when they were read; a rule
-//! with lists of addresses is one for each element, as numbers count them. Out: the tables, and the
-//! same as text. What commands do is `iptables(8)`'s.
+//! In: the files of a policy, whose commands are carried out in order as when they were read; a
+//! rule with lists of addresses is one for each element, as numbers count them. Out: the tables,
+//! and the same as text. What commands do is `iptables(8)`'s.
 
 use super::{From, Text};
 use crate::describe::table_name;
