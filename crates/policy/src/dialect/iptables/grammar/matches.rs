@@ -34,6 +34,7 @@ pub static MATCHES: &[ModuleSpec] = &[
     m("udp", UDP_OPTIONS).with_protocols(&[UDP]),
     m("udplite", UDP_OPTIONS).with_protocols(&[UDPLITE]),
     m("sctp", SCTP_OPTIONS).with_protocols(&[SCTP]),
+    m("dccp", DCCP_OPTIONS).with_protocols(&[DCCP]),
     m("icmp", &[option("icmp-type", Kind::Icmp(false)).not()])
         .only(Family::V4)
         .with_protocols(&[ICMP]),
@@ -44,7 +45,8 @@ pub static MATCHES: &[ModuleSpec] = &[
     m("ah", &[option("ahspi", Kind::Range(u32::MAX)).not()])
         .only(Family::V4)
         .with_protocols(&[AH]),
-    m("ah", AH6_OPTIONS).only(Family::V6).with_protocols(&[AH]),
+    // No protocol: ip6tables looks for the header among the extensions.
+    m("ah", AH6_OPTIONS).only(Family::V6),
     m("multiport", MULTIPORT_OPTIONS).with_protocols(&[TCP, UDP, UDPLITE, SCTP, DCCP]),
     m("iprange", IPRANGE_OPTIONS),
     m("mac", &[option("mac-source", Kind::Mac).not()]).at_hooks(RECEIVED),
@@ -102,6 +104,13 @@ const SCTP_OPTIONS: &[OptionSpec] = &[
     sport(Some(Transport::Sctp)),
     dport(Some(Transport::Sctp)),
     option("chunk-types", Kind::Chunks).not(),
+];
+
+const DCCP_OPTIONS: &[OptionSpec] = &[
+    sport(None),
+    dport(None),
+    option("dccp-types", Kind::Words(1)).not(),
+    option("dccp-option", Kind::Words(1)).not(),
 ];
 
 const AH6_OPTIONS: &[OptionSpec] = &[

@@ -5,7 +5,7 @@
 
 use super::super::ast::{Basic, Instance, Opt, Rule};
 use super::super::grammar::Tier;
-use super::super::names::small;
+use super::super::names::{protocols, small};
 use super::super::value::{Addresses, InterfaceName, Value};
 use super::Lowering;
 use super::hosts::{Host, bits, host};
@@ -81,6 +81,12 @@ impl Tests<'_, '_> {
     /// One module.
     fn instance(&mut self, instance: &Instance, rule: &Rule) {
         let spec = instance.spec;
+        if spec.name == "nfacct" {
+            let message = "the accounting object is not counted up";
+            let found = Diagnostic::warning("no-effect", instance.at.0, message)
+                .help("the rule counts the same; it is taken for one without a quota");
+            return self.lowering.report.diagnostics.push(found);
+        }
         if spec.tier == Tier::Known {
             let help = match spec.name {
                 "helper" => "protocol helpers (FTP, SIP ...) are not provided",
@@ -91,6 +97,11 @@ impl Tests<'_, '_> {
         match spec.name {
             "comment" => {}
             "policy" => self.ipsec(instance),
+            "ah" if self.family == Family::V6 && !asks_for_ah(rule) => self.unsupported(
+                instance.at.0,
+                "`-m ah` of IPv6",
+                "take the rule out, or leave it to ip6tables beside weir",
+            ),
             "physdev" | "rpfilter" => {
                 let help = match (spec.name, self.family) {
                     ("rpfilter", Family::V4) => {
@@ -103,7 +114,9 @@ impl Tests<'_, '_> {
                 };
                 self.unsupported(instance.at.0, &format!("`-m {}`", spec.name), help);
             }
-            "tcp" | "udp" | "udplite" | "sctp" | "esp" | "ah" if instance.options.is_empty() => {
+            "tcp" | "udp" | "udplite" | "sctp" | "dccp" | "esp" | "ah"
+                if instance.options.is_empty() =>
+            {
                 self.push(false, bare(spec.name));
             }
             "limit" => self.limit(instance),
@@ -128,7 +141,9 @@ impl Tests<'_, '_> {
         let reads = self.tests[before..]
             .iter()
             .any(|test| test.cond.needs_transport());
-        if matches!(module, "tcp" | "udp" | "udplite" | "sctp") && !reads && rule.protocol.is_some()
+        if matches!(module, "tcp" | "udp" | "udplite" | "sctp" | "dccp")
+            && !reads
+            && rule.protocol.is_some()
         {
             self.push(false, bare(module));
         }
@@ -295,9 +310,10 @@ impl Tests<'_, '_> {
                 2 => AddrType::Local,
                 3 => AddrType::Broadcast,
                 5 => AddrType::Multicast,
+                4 if self.family == Family::V4 => AddrType::Anycast,
                 _ => {
                     let what = format!("the address type {name}");
-                    let help = "UNICAST, LOCAL, BROADCAST and MULTICAST are known";
+                    let help = "UNICAST, LOCAL, BROADCAST, MULTICAST and IPv4's ANYCAST are known";
                     return self.unsupported(option.at.0, &what, help);
                 }
             });
@@ -421,6 +437,13 @@ impl Tests<'_, '_> {
         self.lowering.histories.push(HistoryObject { shared, kind });
         self.push(negate, Cond::History(id));
     }
+}
+
+/// With `-p ah` no IPv6 packet matches, there as here: the header counts as an extension.
+fn asks_for_ah(rule: &Rule) -> bool {
+    rule.protocol
+        .as_ref()
+        .is_some_and(|basic| !basic.negated && basic.value == protocols::AH)
 }
 
 /// The test that a transport module without options makes: its header is there and readable.
