@@ -69,14 +69,14 @@ static __always_inline bool lane_first(const __u8 *image, __u64 mask, const stru
 				       struct lane_found *f)
 {
 	__u32 last = root->entries - 1, hashed = WEIR_NONE;
-	struct weir_leaf leaf = leaf_of(image, mask, root, p);
+	struct weir_leaf leaf = leaf_of(image, mask, root, v6, p);
 
 	if (leaf.chunks > 1)
 		return false;
 	f->position = WEIR_NONE;
 	f->rest = 0;
 	f->complete = true;
-	if (root->tables) {
+	if (weir_may(WEIR_FEATURE_TABLES) && root->tables) {
 		hashed = probe_tables(image, mask, root, v6, p, 0, zero);
 		f->complete = false;
 	}

@@ -254,10 +254,20 @@ struct RootMaker<'a> {
 /// What an entry needs of whoever runs it.
 pub(crate) fn features(entry: &Entry) -> u32 {
     let test = |test: &layout::Test| match test.kind {
-        layout::TEST_CT => layout::FEATURE_FLOW_FIELDS,
+        layout::TEST_CT => layout::FEATURE_FLOW_FIELDS | layout::FEATURE_RARE,
         layout::TEST_HISTORY => layout::FEATURE_HISTORY,
         layout::TEST_LEARNED..=layout::TEST_IPF_WITH => layout::FEATURE_LEARNED,
         layout::TEST_UNTIL => layout::FEATURE_LIFETIMES,
+        layout::TEST_CONNMARK
+        | layout::TEST_MAC
+        | layout::TEST_OWNER
+        | layout::TEST_TCP_OPTION
+        | layout::TEST_TCP_MSS
+        | layout::TEST_SCTP
+        | layout::TEST_SRC_TYPE
+        | layout::TEST_DST_TYPE
+        | layout::TEST_STATE
+        | layout::TEST_HANDLING => layout::FEATURE_RARE,
         _ => 0,
     };
     let op = |op: &layout::Op| match op.kind {
@@ -328,6 +338,7 @@ impl RootMaker<'_> {
             data_at,
             &context.services,
             root.family,
+            short,
             place.as_ref(),
         )?;
         let chunks = made.chunks;
@@ -339,7 +350,8 @@ impl RootMaker<'_> {
                 false => flat,
             };
             let services = &context.services;
-            (established, ..) = self.classifier(&flat, data_at, services, root.family, None)?;
+            (established, ..) =
+                self.classifier(&flat, data_at, services, root.family, false, None)?;
         }
         if let (Some(plan), Some(place), Some(spare)) = (&mut self.plan, place, made.spare) {
             plan.roots
@@ -376,6 +388,7 @@ impl RootMaker<'_> {
         data_at: u32,
         services: &Services,
         family: Family,
+        lean: bool,
         place: Option<&Placing>,
     ) -> Result<(u32, layout::Root, layers::Made), Error> {
         let mut record = self.entries(flat, data_at, place);
@@ -386,10 +399,15 @@ impl RootMaker<'_> {
             services,
             tables: self.options.tables,
             threads: self.options.threads,
+            lean,
             limit: self.options.budget.min(LENGTH_MAX),
             room: place.is_some(),
         };
         let made = layers.build(flat, &mut record, self.writer)?;
+        // Empty tables may be used later.
+        if record.tables > 0 || place.is_some() {
+            *self.features |= layout::FEATURE_TABLES;
+        }
         Ok((self.writer.section(record.as_bytes()), record, made))
     }
 

@@ -1,7 +1,7 @@
-//! Structures of the image. Twin: `plane/bpf/image.h`, same names, order and numbers.
-//!
-//! All offsets are bytes from the start of the image. Little-endian.
+//! Structures of the image, little-endian; offsets are bytes from its start. Twin:
+//! `plane/bpf/image.h`, same names, order and numbers.
 
+pub use super::feature::*;
 pub use super::learner::*;
 use weir_policy::model::{Family, Hook, Table};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -9,15 +9,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First word of every image: "weir".
 pub const MAGIC: u32 = 0x7269_6577;
 /// Raised with every change of the layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Byte offset of [`Header::checksum`].
 pub const CHECKSUM_AT: usize = 16;
 /// Sections begin at multiples of this.
 pub const ALIGN: usize = 64;
 /// Largest image: the verifier allows variable offsets below 2^29.
 pub const LENGTH_MAX: usize = 1 << 28;
-/// Entries that one packet may meet in one root. The kernel's verifier follows the loop over them,
-/// and allows 8,192 branches on the way.
+/// Entries that one packet may meet in one root; the verifier's 8,192 branches bound them.
 pub const STEPS_MAX: u32 = 1024;
 /// Terms of one bit-vector chunk: a summary word over at most 64 words of 64 bits.
 pub const CHUNK_TERMS_MAX: usize = 4096;
@@ -57,6 +56,8 @@ pub const DIM_PROTO: usize = 4;
 pub const FOLD_PORTS: u32 = 1;
 /// Interfaces distinguish terms.
 pub const FOLD_LINKS: u32 = 2;
+/// Ports have rows of their own: in the services of tables. Without [`FOLD_PORTS`].
+pub const FOLD_APART: u32 = 4;
 /// Cells of the products of small fields; their numbers fit 16 bits.
 pub const SMALL_CELLS_MAX: usize = 1 << 16;
 /// Cells of the other products of classes.
@@ -122,17 +123,6 @@ pub struct Header {
 
 /// Byte offset of [`Header::loaded_ms`].
 pub const LOADED_AT: usize = std::mem::offset_of!(Header, loaded_ms);
-/// Some operation changes packets or flows.
-pub const FEATURE_CHANGES: u32 = 1;
-/// Some test asks for fields of flows.
-pub const FEATURE_FLOW_FIELDS: u32 = 2;
-/// Some test remembers.
-pub const FEATURE_HISTORY: u32 = 4;
-/// Some rule makes states, or asks what IPFilter sees of headers.
-pub const FEATURE_LEARNED: u32 = 16;
-/// Entries of sets have lifetimes, so [`Header::loaded_ms`] matters.
-pub const FEATURE_LIFETIMES: u32 = 8;
-
 /// An interface pattern: a name belongs to it when `name & mask == name of the pattern`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -373,7 +363,7 @@ pub struct Fold {
     pub small_at: [u32; 5],
     /// Zero.
     pub padding: [u32; 3],
-    /// Source and destination port, with [`FOLD_PORTS`].
+    /// Source and destination port, with [`FOLD_PORTS`] or [`FOLD_APART`].
     pub ports: [Map; 2],
 }
 
@@ -597,3 +587,5 @@ pub const OP_MSS: u8 = 10;
 pub const OP_SET_ADD: u8 = 11;
 /// Delete from a set.
 pub const OP_SET_DELETE: u8 = 12;
+/// TTL or hop limit: `a`; with `small` 1, changed by `a`, which may be negative.
+pub const OP_TTL: u8 = 13;

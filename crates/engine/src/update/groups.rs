@@ -1,7 +1,7 @@
 //! Records of terms in hashed tables: a group is written anew into free room, then its slot.
 
 use super::{Place, Rebuild, Store};
-use crate::compile::choose::{Cut, REPLICAS_MAX};
+use crate::compile::choose::Cut;
 use crate::compile::fold::Unit;
 use crate::compile::interfaces::Interfaces;
 use crate::compile::layers::Layers;
@@ -14,6 +14,8 @@ use crate::lookup::slot_filter;
 use std::mem::offset_of;
 use weir_policy::model::Family;
 
+/// Slots that one box may enter in one table: as many as any table of the compiler's has.
+const REPLICAS_MAX: u128 = 16;
 /// Boxes of one term that are put into tables one by one.
 const PIECES_MAX: usize = 64;
 /// Blocks of room are of so many bytes, times 1 to 64.
@@ -193,6 +195,7 @@ impl Place {
             services,
             tables: true,
             threads: 1,
+            lean: false,
             limit: 0,
             room: true,
         };
