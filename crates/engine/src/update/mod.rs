@@ -15,9 +15,9 @@
 //! other rules jump. A rule that passed some is *displaced*: rules put in near it later must share
 //! no packets with it either, so that the order of any two rules that share some is the right one.
 //!
-//! *Terms* of a new rule go into hashed tables: one group of at most eight records written anew
-//! into free room, then its slot, one store, as often as it has copies. What the tables can't take goes
-//! to spare ones with wide keys, of which a root has five; they are counted among its tables from
+//! *Terms* of a new rule go into hashed tables: a group of a few records is written anew into free
+//! room, then its slot, one store, as often as it has copies. What the tables can't take goes to
+//! spare ones with wide keys, of which a root has five; they are counted among its tables from
 //! their first record on. Terms of a rule that was taken out leave the groups in the same way, and
 //! their bits in bit vectors are cleared, in the field with the fewest rows.
 //!
