@@ -11,7 +11,7 @@ pub use report::{print, report};
 
 use crate::exit::{Exit, failure};
 use crate::rules::Places;
-use weir_policy::compare::{Comparison, Options, Refusal, compare};
+use weir_policy::compare::{Comparison, Options, compare};
 use weir_policy::model::{Policy, RuleId};
 
 /// One of the two sides.
@@ -29,21 +29,7 @@ impl Side<'_> {
     }
 }
 
-/// Compares; what can't be compared is refused, with the place where that is one rule.
+/// Compares; policies that are too large are refused.
 pub fn exactly(old: &Policy, new: &Policy, options: &Options) -> anyhow::Result<Comparison> {
-    compare(old, new, options).map_err(|refusal| {
-        let place = match refusal {
-            Refusal::KeepsStates { side, rule } | Refusal::AsksOfHeaders { side, rule } => {
-                Places::of([old, new][side.min(1)]).location(rule)
-            }
-            Refusal::TooLarge(_) => None,
-        };
-        failure(
-            Exit::Unsupported,
-            match place {
-                Some(place) => format!("{place}: {refusal}"),
-                None => refusal.to_string(),
-            },
-        )
-    })
+    compare(old, new, options).map_err(|error| failure(Exit::Unsupported, error.to_string()))
 }

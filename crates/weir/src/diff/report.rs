@@ -214,6 +214,7 @@ fn effects(outcome: &Outcome, journey: &Journey, asked: bool) -> Vec<String> {
         Effect::Set(change) => change.clone(),
         Effect::Mss(Some(value)) => format!("MSS at most {value}"),
         Effect::Mss(None) => "MSS by the path".to_owned(),
+        Effect::AsItsState => "as its state says".to_owned(),
     }));
     out
 }

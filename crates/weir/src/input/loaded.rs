@@ -8,10 +8,11 @@ use crate::exit::{Exit, failure};
 use crate::explain::Texts;
 use crate::rules::Places;
 use weir_engine::compile::{Compiled, Options, compile};
+use weir_policy::convert::Language;
 use weir_policy::dialect::iptables::ast::StatementKind;
 use weir_policy::dialect::iptables::{self, File};
 use weir_policy::model::{Family, Policy, RuleId, SourceId, Table};
-use weir_policy::syntax::Severity;
+use weir_policy::syntax::{Severity, Span};
 
 impl Loaded {
     /// The policy; without one, the error says how many messages tell why.
@@ -70,6 +71,34 @@ impl Loaded {
             .iter()
             .map(|(source, _)| self.name(*source))
             .collect()
+    }
+
+    /// The families that the files speak about.
+    pub fn families(&self) -> Vec<Family> {
+        match self.language {
+            Language::Iptables => {
+                let mut families: Vec<Family> = self.rule_files().map(|file| file.family).collect();
+                families.sort_unstable();
+                families.dedup();
+                families
+            }
+            Language::Ipf | Language::Ipfw => vec![Family::V4, Family::V6],
+        }
+    }
+
+    /// The first rule of the nat table.
+    pub fn first_nat_rule(&self) -> Option<Span> {
+        self.rule_files().find_map(|file| {
+            let mut table = None;
+            file.statements.iter().find_map(|one| {
+                match one.kind {
+                    StatementKind::Table(now) => table = Some(now),
+                    StatementKind::Rule(_) if table == Some(Table::Nat) => return Some(one.at.0),
+                    _ => {}
+                }
+                None
+            })
+        })
     }
 
     pub(super) fn rule_files(&self) -> impl Iterator<Item = &File> {
