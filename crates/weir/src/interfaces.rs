@@ -1,8 +1,8 @@
 //! Interfaces that rules name and the host doesn't have.
 //!
-//! In: a policy and its language, the names of `/proc/net/dev` (proc(5)). Out: the names that match nothing now.
-//! Rules that come from BSD, Solaris or HP-UX name that host's interfaces (`lo0`, `em0`, `lan0`):
-//! here such a rule would match nothing, and nobody would say so.
+//! In: a policy and its language, the names of `/proc/net/dev` (proc(5)). Out: the names that match
+//! nothing now. Rules that come from BSD, Solaris or HP-UX name that host's interfaces (`lo0`,
+//! `em0`, `lan0`): here such a rule would match nothing, and nobody would say so.
 
 use std::collections::BTreeSet;
 use weir_policy::convert::Language;

@@ -60,8 +60,8 @@ pub struct Options {
     /// Whether packets whose transport header is cut short are left out: languages differ in what
     /// a rule that asks for ports does with them.
     pub whole_headers: bool,
-    /// Whether packets of IPv6 are left out whose extension headers ipfw doesn't know: it drops them
-    /// before its rules.
+    /// Whether packets of IPv6 are left out whose extension headers ipfw doesn't know: it drops
+    /// them before its rules.
     pub known_headers: bool,
     /// Only packets of these states of connections, and of no state that a rule made; where a rule
     /// wants to make a state, it can.

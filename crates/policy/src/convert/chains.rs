@@ -42,7 +42,7 @@ pub enum End {
 /// Why a list wasn't made.
 pub enum Stop {
     /// A rule can't be said.
-    Trouble(Box<Trouble>),
+    Trouble(Trouble),
     /// Something is accepted where going back leads elsewhere.
     NeedsCopy,
 }

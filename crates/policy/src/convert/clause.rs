@@ -146,7 +146,10 @@ impl Clause {
     /// Whether no packet is meant.
     fn is_never(&self) -> bool {
         let ports = [&self.source_ports, &self.destination_ports, &self.any_ports];
-        let nowhere = |side: &Option<(bool, AddrMatch)>| matches!(side, Some((false, AddrMatch::Ranges(set))) if set.is_empty());
+        let nowhere = |side: &Option<(bool, AddrMatch)>| match side {
+            Some((false, AddrMatch::Ranges(set))) => set.is_empty(),
+            _ => false,
+        };
         self.protocols.is_empty()
             || self.fragments == 0
             || self.reads_transport() && self.fragments == LATER

@@ -8,8 +8,8 @@ use crate::model::{RejectKind, Verdict};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// A rule that is there already is loaded once. Where no rule skips it would never be met; otherwise
-/// the first of two goes to where the second one stands.
+/// A rule that is there already is loaded once. Where no rule skips it would never be met;
+/// otherwise the first of two goes to where the second one stands.
 fn each_once(items: &[Item]) -> Vec<Item> {
     let skips = items.iter().any(|item| matches!(item, Item::Label(_)));
     let labels = items.iter().map(|item| match item {

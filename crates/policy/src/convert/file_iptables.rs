@@ -68,7 +68,7 @@ impl<'p> Table<'p> {
             let mut chains = Chains::new(words, self.chains, &mut *remarks);
             match self.fill(&mut chains, shared, options.host) {
                 Ok(policies) => return Ok(print(chains, &policies, options.tracked)),
-                Err(Stop::Trouble(trouble)) => return Err(*trouble),
+                Err(Stop::Trouble(trouble)) => return Err(trouble),
                 Err(Stop::NeedsCopy) => shared = false,
             }
         }

@@ -1,9 +1,9 @@
 //! Last match to first match: a list of proposals as a list whose first match decides.
 //!
 //! In: a root chain of a policy. Out: the same with `Next`, `Verdict`, `Jump`, `Goto`, `Return` and
-//! `Skip` alone. A `quick` match decides whatever was proposed before, and of proposals the last one
-//! wins: so the quick rules stand first, in their order, then the proposals from the last to the
-//! first, then the policy. A head leads into its group in both parts. A quick head decides if
+//! `Skip` alone. A `quick` match decides whatever was proposed before, and of proposals the last
+//! one wins: so the quick rules stand first, in their order, then the proposals from the last to
+//! the first, then the policy. A head leads into its group in both parts. A quick head decides if
 //! nothing in its group proposed otherwise, so its group goes back where something would.
 //!
 //! Refused: skips over proposals that lead into each other, and skips within groups that propose.
@@ -13,7 +13,7 @@ use crate::model::{Chain, ChainId, Cond, Flow, Op, Policy, Rule, RuleId, Test, V
 use std::collections::{BTreeMap, HashMap};
 
 /// A rule that keeps another from being converted, and why.
-pub type Trouble = (Rule, Culprit);
+pub type Trouble = Box<(Rule, Culprit)>;
 
 /// Makes first-match chains.
 pub struct FirstMatch<'p> {
@@ -112,7 +112,7 @@ impl<'p> FirstMatch<'p> {
             match rule.flow {
                 // What is logged when a proposal stands goes with the proposal.
                 Flow::Next if asks => {}
-                _ if asks => return Err((rule.clone(), log_in_group())),
+                _ if asks => return Err(Box::new((rule.clone(), log_in_group()))),
                 Flow::Propose(_) => {}
                 Flow::Head {
                     verdict,
@@ -149,7 +149,7 @@ impl<'p> FirstMatch<'p> {
             .iter()
             .find(|rule| matches!(rule.flow, Flow::Skip(_)));
         if let (true, Some(skip)) = (proposes, skips) {
-            return Err((skip.clone(), crossing()));
+            return Err(Box::new((skip.clone(), crossing())));
         }
         let key = (group, if quick { 2 } else { 1 });
         let mut members = self.quick(&chain.rules)?;
@@ -251,7 +251,7 @@ impl<'p> FirstMatch<'p> {
         until: usize,
     ) -> Result<Vec<Rule>, Trouble> {
         if to > until {
-            return Err((rules[at].clone(), crossing()));
+            return Err(Box::new((rules[at].clone(), crossing())));
         }
         let block = self.last(rules, (at + 1, to))?;
         if block.is_empty() {
@@ -298,9 +298,8 @@ fn append(out: &mut Vec<Rule>, rules: Vec<Rule>) {
     }));
 }
 
-/// Takes out of a policy what keeps states, leaving first packets as they are; `Err` is what can't
-/// be left to another's connection tracking.
-pub fn without_states(policy: &Policy) -> Result<Policy, Trouble> {
+/// Takes out of a policy what keeps states, leaving first packets as they are.
+pub fn without_states(policy: &Policy) -> Policy {
     let mut out = policy.clone();
     let learns = |test: &Test| matches!(test.cond, Cond::Learn(_));
     for chain in &mut out.chains {
@@ -339,5 +338,5 @@ pub fn without_states(policy: &Policy) -> Result<Policy, Trouble> {
         chain.rules = kept;
     }
     out.learners.clear();
-    Ok(out)
+    out
 }

@@ -112,14 +112,14 @@ impl<W: Words> Flat<'_, '_, W> {
                 _ => ends.back,
             };
             self.rule(rule, prefix, to, ends).map_err(|why| match why {
-                Stop::Here(culprit) => (rule.clone(), culprit),
+                Stop::Here(culprit) => Box::new((rule.clone(), culprit)),
                 Stop::There(trouble) => trouble,
             })?;
             if self.items.len() > RULES_MAX {
                 let help = "call each chain from one place, or put conditions into sets";
                 let culprit =
                     Culprit::new(&[], format!("a list of more than {RULES_MAX} rules"), help);
-                return Err((rule.clone(), culprit));
+                return Err(Box::new((rule.clone(), culprit)));
             }
         }
         self.items.extend(labels[rules.len()].map(Item::Label));

@@ -26,7 +26,7 @@ pub fn files(
     source: Source<'_>,
     to: Language,
     options: &Options,
-) -> Result<Vec<Written>, Box<Trouble>> {
+) -> Result<Vec<Written>, Trouble> {
     let mut first = FirstMatch::new(work);
     let mut lists = Vec::new();
     for &family in &options.families {
@@ -77,7 +77,7 @@ fn of_family(
     language: Language,
     family: Family,
     first: &mut FirstMatch<'_>,
-) -> Result<Lists, Box<Trouble>> {
+) -> Result<Lists, Trouble> {
     let root = |hook, table| policy.root(family, hook, table).map(|root| root.chain);
     let (input, output) = match language {
         Language::Iptables => {
@@ -167,7 +167,7 @@ impl<'p> Making<'p> {
         &self,
         lists: &[(Family, Lists)],
         remarks: &mut Remarks<'p>,
-    ) -> Result<Vec<Written>, Box<Trouble>> {
+    ) -> Result<Vec<Written>, Trouble> {
         let mut sets = Named::default();
         let mut out = Vec::new();
         for (family, lists) in lists {
@@ -200,7 +200,7 @@ impl<'p> Making<'p> {
         list: Option<crate::model::ChainId>,
         remarks: &mut Remarks<'p>,
         labels: &mut usize,
-    ) -> Result<Vec<Item>, Box<Trouble>> {
+    ) -> Result<Vec<Item>, Trouble> {
         let nobody = |culprit| Box::new((nobodys_rule(), culprit));
         let Forms { lines, .. } = words.forms(&Clause::every()).map_err(nobody)?;
         let every = lines.into_iter().next().unwrap_or_default();
@@ -227,7 +227,7 @@ impl<'p> Making<'p> {
         &self,
         lists: &[(Family, Lists)],
         remarks: &mut Remarks<'p>,
-    ) -> Result<Vec<Written>, Box<Trouble>> {
+    ) -> Result<Vec<Written>, Trouble> {
         let mut tables = Named::default();
         let mut labels = 0;
         // One list for both passes where the source has one.
@@ -304,7 +304,7 @@ impl<'p> Making<'p> {
         &self,
         lists: &[(Family, Lists)],
         remarks: &mut Remarks<'p>,
-    ) -> Result<Vec<Written>, Box<Trouble>> {
+    ) -> Result<Vec<Written>, Trouble> {
         let mut pools = Named::default();
         let (mut labels, mut text) = (0, String::new());
         for is_in in [true, false] {

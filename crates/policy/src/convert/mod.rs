@@ -33,7 +33,6 @@ pub use prove::Proof;
 
 use crate::model::{ChainId, Cond, Family, Policy, Rule, Test};
 use crate::syntax::{Diagnostic, Sources};
-use first::Trouble;
 
 /// A language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -132,15 +131,14 @@ pub fn convert(
     let mut work = source.policy.clone();
     if options.tracked {
         tracked::check(source, options)?;
-        work = first::without_states(&work)
-            .map_err(|(rule, culprit)| vec![culprit.at(rule.origin, source.sources, to.name())])?;
+        work = first::without_states(&work);
     }
     let mut found: Vec<Diagnostic> = Vec::new();
     let files = loop {
         match lists::files(&work, source, to, options) {
             Ok(files) => break files,
             Err(trouble) => {
-                let (rule, culprit): Trouble = *trouble;
+                let (rule, culprit) = *trouble;
                 let message = culprit.at(rule.origin, source.sources, to.name());
                 if !found.iter().any(|one| one.span == message.span) {
                     found.push(message);

@@ -1,10 +1,10 @@
 //! Whether states can be left to another's connection tracking.
 //!
 //! In: a policy of a language that tracks connections or whose rules keep states. Out: nothing, or
-//! which rules stand against it. The other's tracking lets all packets go on of a conversation whose
-//! first packet passed. For iptables that is proved: every ESTABLISHED or RELATED packet must pass.
-//! For rules that keep states, a rule that passes without keeping one must have answers that the
-//! other list passes anyway, since they will pass now.
+//! which rules stand against it. The other's tracking lets all packets go on of a conversation
+//! whose first packet passed. For iptables that is proved: every ESTABLISHED or RELATED packet must
+//! pass. For rules that keep states, a rule that passes without keeping one must have answers that
+//! the other list passes anyway, since they will pass now.
 
 use super::{Language, Options, Source, prove};
 use crate::compare::{Compared, Options as Exact, compare};

@@ -1,5 +1,7 @@
 //! Texts of three languages as policies, and the files of `testdata/three`.
 
+#![allow(dead_code, reason = "each test file uses its own part")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -22,6 +22,19 @@ pub enum Said {
     Resets,
     /// It is answered with ICMP.
     Unreachable,
+    /// It doesn't pass, and is no packet that anybody answers (RFC 1122, 3.2.2): an ICMP error, a
+    /// multicast, a reset. Only ipfw's evaluator says so itself.
+    Refuses,
+}
+
+impl Said {
+    /// Whether two languages say the same.
+    pub fn agrees(self, other: Said) -> bool {
+        match (self, other) {
+            (Said::Refuses, other) | (other, Said::Refuses) => other != Said::Accepts,
+            (one, other) => one == other,
+        }
+    }
 }
 
 /// The evaluator of a language.
@@ -71,8 +84,8 @@ impl<'t> Judges<'t> {
     }
 
     fn pass(&mut self, made: &Packet, pass: Pass, path: Path) -> Option<Said> {
-        let bytes = build(made, usize::MAX)?;
-        let met = packet(&bytes, bytes.len() as u32, &Arrival::of(made)).ok()?;
+        let bytes = build(made, usize::MAX).ok()?;
+        let met = packet(&bytes, bytes.len() as u32, &Arrival::of(made))?;
         let interface = match pass {
             Pass::In => &met.in_iface,
             Pass::Out => &met.out_iface,
@@ -119,15 +132,12 @@ impl<'t> Judges<'t> {
                 Some(match judged.outcome {
                     Acted::Accept => Said::Accepts,
                     Acted::Deny => Said::Drops,
-                    Acted::Reject {
-                        kind,
-                        answered: true,
-                    } => match kind {
-                        Reject::Reset | Reject::Reset6 => Said::Resets,
-                        Reject::Abort | Reject::Abort6 => return None,
+                    Acted::Reject { kind, answered } => match (kind, answered) {
+                        (Reject::Abort | Reject::Abort6, _) => return None,
+                        (_, false) => Said::Refuses,
+                        (Reject::Reset | Reject::Reset6, true) => Said::Resets,
                         _ => Said::Unreachable,
                     },
-                    Acted::Reject { .. } => Said::Drops,
                 })
             }
             Judges::Iptables(_) => None,
