@@ -5,7 +5,7 @@
 //! functions of the marks that the packet came with, so that nothing depends on their values.
 
 use super::diagram::{Quick, QuickMap};
-use crate::model::{MssOp, RejectKind, Verdict};
+use crate::model::{MssOp, RejectKind, TtlOp, Verdict};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
@@ -76,6 +76,8 @@ pub enum Effect {
     Mss(Option<u16>),
     /// Its state decided, which a rule made for a packet before.
     AsItsState,
+    /// The TTL or hop limit changes.
+    Ttl(TtlOp),
 }
 
 /// A leaf.
@@ -309,7 +311,7 @@ impl States {
         out.effects.retain(|effect| match effect {
             Effect::Asked(_) | Effect::Set(_) => compared.memory,
             Effect::Logged(_) => compared.logs,
-            Effect::Mss(_) => accepted && compared.changes,
+            Effect::Mss(_) | Effect::Ttl(_) => accepted && compared.changes,
             Effect::AsItsState => true,
         });
         self.number(out)

@@ -165,6 +165,7 @@ pub fn of_operation(op: &Op) -> Culprit {
         Op::SetDscp(_) => (&["DSCP", "setdscp"], "setting the DSCP"),
         Op::SetTos { .. } => (&["TOS"], "setting the TOS"),
         Op::Classify(_) => (&["CLASSIFY"], "CLASSIFY"),
+        Op::Ttl(_) => (&["TTL", "HL"], "changing the hop limit"),
         Op::TcpMss(_) => (&["TCPMSS", "tcp-setmss"], "setting the MSS"),
         Op::SetAdd { .. } | Op::SetDelete { .. } => (&["SET"], "changing a set"),
         Op::Log(_) => (&["LOG", "log"], "this log"),
