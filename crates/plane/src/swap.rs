@@ -48,6 +48,7 @@ const FEATURES: u32 = layout::FEATURE_CHANGES
     | layout::FEATURE_LIFETIMES
     | layout::FEATURE_FLOW_FIELDS
     | layout::FEATURE_LEARNED
+    | layout::FEATURE_DYNAMIC
     | layout::FEATURE_HISTORY;
 
 /// Features that an image asks for; 0 for one that is no image, which the programs do not walk.
@@ -100,7 +101,7 @@ pub fn write_spare(instance: &Instance, policy: &Policy<'_>, number: u32) -> Res
     if policy.history > capacity.history as usize {
         return too_large("history", policy.history, capacity.history);
     }
-    let unable = crate::load::learns(features(policy.image)) && instance.learned.is_none();
+    let unable = !crate::load::Learning::of(features(policy.image)).is_done_by(instance);
     if unable || !is_supported(policy.image) {
         return Err(PlaneError::Unsupported);
     }
@@ -191,6 +192,10 @@ pub fn keep_previous(old: &Instance, new: &Instance) -> Result<()> {
         .0
         .memory()
         .read(from as usize * images.0.entry, &mut image);
+    if !crate::load::Learning::of(features(&image)).is_done_by(new) {
+        // It keeps states as another language does.
+        return Ok(());
+    }
     let policy = Policy {
         image: &image,
         rules: 0,

@@ -2,6 +2,7 @@
 //!
 //! All offsets are bytes from the start of the image. Little-endian.
 
+pub use super::dynamic::*;
 pub use super::learner::*;
 use weir_policy::model::{Family, Hook, Table};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -130,6 +131,8 @@ pub const FEATURE_FLOW_FIELDS: u32 = 2;
 pub const FEATURE_HISTORY: u32 = 4;
 /// Some rule makes states, or asks what IPFilter sees of headers.
 pub const FEATURE_LEARNED: u32 = 16;
+/// Some rule notes flows as ipfw does, or asks for them; beside [`FEATURE_LEARNED`].
+pub const FEATURE_DYNAMIC: u32 = 32;
 /// Entries of sets have lifetimes, so [`Header::loaded_ms`] matters.
 pub const FEATURE_LIFETIMES: u32 = 8;
 
@@ -519,8 +522,17 @@ pub const TEST_LEARN: u8 = 26;
 pub const TEST_OUT_OF_WINDOW: u8 = 27;
 /// What IPFilter sees of headers: [`IpfWith`] at `at`.
 pub const TEST_IPF_WITH: u8 = 28;
+/// A state of ipfw is found under name `a` (0: any); [`Dynamic`] at `at`.
+pub const TEST_DYNAMIC_LOOK: u8 = 29;
+/// Notes a flow for the [`DynamicRule`] in place `a` of the [`Dynamic`] at `at`; holds when that
+/// was done.
+pub const TEST_DYNAMIC_NOTE: u8 = 30;
+/// The state that was found is of rule `a`.
+pub const TEST_DYNAMIC_OF: u8 = 31;
+/// Holds; nobody has looked.
+pub const TEST_DYNAMIC_FORGET: u8 = 32;
 /// The highest of them.
-pub const TEST_LAST: u8 = TEST_IPF_WITH;
+pub const TEST_LAST: u8 = TEST_DYNAMIC_FORGET;
 /// History object `a`; its parameters at `at`.
 pub const TEST_HISTORY: u8 = 18;
 /// Time since the image was loaded is below `a` seconds.
