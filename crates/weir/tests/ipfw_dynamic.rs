@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Folder, Namespace};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn kernel(test: &str) -> bool {
@@ -44,16 +44,18 @@ fn start(netns: &Namespace, words: &[&str]) -> Background {
     let child = Command::new("ip")
         .args(["netns", "exec", &netns.0])
         .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
     Background(child)
 }
 
-/// Somebody who says back what he hears, on a port, for a minute at most.
+/// Somebody who says back what he hears, on a port.
 fn echoing(netns: &Namespace, port: u16) -> Background {
     let listen = format!("TCP-LISTEN:{port},fork,reuseaddr");
-    let words = ["timeout", "60", "socat", &listen, "EXEC:cat"];
-    let started = start(netns, &words);
+    let started = start(netns, &["socat", &listen, "EXEC:cat"]);
     let listening = format!("ss -Hltn sport = :{port} | grep -q LISTEN");
     until(|| netns.run(&["sh", "-c", &listening]).code == Some(0));
     started
@@ -179,7 +181,7 @@ fn states_outlive_other_rules_and_end_with_their_own() {
         .expect(0);
     let _listener = echoing(&host, 2022);
     let inside = format!("cd {} && {SPEAKER}", folder.0.display());
-    let _speaker = start(&client, &["timeout", "60", "bash", "-c", &inside]);
+    let _speaker = start(&client, &["bash", "-c", &inside]);
     let says = |round: u32| {
         folder.file(&format!("say{round}"), "");
         let said = folder.0.join(format!("said{round}"));

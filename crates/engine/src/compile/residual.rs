@@ -144,13 +144,7 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
         Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow | Cond::IpfWith(_) => {
             of_states(&test.cond, &mut out, blob);
         }
-        Cond::Dynamic(test) => {
-            (out.kind, out.a, out.at) = match test {
-                DynamicTest::Look(name) => (layout::TEST_DYNAMIC_LOOK, *name, blob.directory()),
-                DynamicTest::Of(rule) => (layout::TEST_DYNAMIC_OF, rule.0, 0),
-                DynamicTest::Forget => (layout::TEST_DYNAMIC_FORGET, 0, 0),
-            };
-        }
+        Cond::Dynamic(test) => of_flows(*test, &mut out, blob),
         Cond::History(id) => {
             (out.kind, out.a) = (layout::TEST_HISTORY, id.0);
             let record = blob.records[id.0 as usize];
@@ -197,6 +191,15 @@ fn of_states(cond: &Cond, out: &mut Test, blob: &mut Blob) {
         let record = blob.learners[id.0 as usize];
         (out.a, out.at) = (id.0, blob.add(record.as_bytes()));
     }
+}
+
+/// Questions about ipfw's states.
+fn of_flows(test: DynamicTest, out: &mut Test, blob: &mut Blob) {
+    (out.kind, out.a, out.at) = match test {
+        DynamicTest::Look(name) => (layout::TEST_DYNAMIC_LOOK, name, blob.directory()),
+        DynamicTest::Of(rule) => (layout::TEST_DYNAMIC_OF, rule.0, 0),
+        DynamicTest::Forget => (layout::TEST_DYNAMIC_FORGET, 0, 0),
+    };
 }
 
 fn ipsec_bit(leaving: bool) -> u32 {

@@ -50,6 +50,16 @@ pub struct DynamicRule {
     pub padding: u8,
 }
 
+/// A state of ipfw is found under name `a` (0: any); [`Dynamic`] at `at`.
+pub const TEST_DYNAMIC_LOOK: u8 = 29;
+/// Notes a flow for the [`DynamicRule`] in place `a` of the [`Dynamic`] at `at`; holds when that
+/// was done.
+pub const TEST_DYNAMIC_NOTE: u8 = 30;
+/// The state that was found is of rule `a`.
+pub const TEST_DYNAMIC_OF: u8 = 31;
+/// Holds; nobody has looked.
+pub const TEST_DYNAMIC_FORGET: u8 = 32;
+
 /// The rule is off: its states are not found.
 pub const DYNAMIC_OFF: u32 = 1;
 /// Rules that an image may have.

@@ -514,23 +514,6 @@ pub const TEST_STATE: u8 = 22;
 pub const TEST_HANDLING: u8 = 23;
 /// The proposal that stands is of rule `a`.
 pub const TEST_PROPOSED: u8 = 24;
-/// The packet belongs to a learned state; noted there.
-pub const TEST_LEARNED: u8 = 25;
-/// Makes a state of learner `a`, whose [`Learner`] is at `at`; holds when one was made.
-pub const TEST_LEARN: u8 = 26;
-/// [`TEST_LEARNED`] has found a state that the packet is of, but for its place in the window.
-pub const TEST_OUT_OF_WINDOW: u8 = 27;
-/// What IPFilter sees of headers: [`IpfWith`] at `at`.
-pub const TEST_IPF_WITH: u8 = 28;
-/// A state of ipfw is found under name `a` (0: any); [`Dynamic`] at `at`.
-pub const TEST_DYNAMIC_LOOK: u8 = 29;
-/// Notes a flow for the [`DynamicRule`] in place `a` of the [`Dynamic`] at `at`; holds when that
-/// was done.
-pub const TEST_DYNAMIC_NOTE: u8 = 30;
-/// The state that was found is of rule `a`.
-pub const TEST_DYNAMIC_OF: u8 = 31;
-/// Holds; nobody has looked.
-pub const TEST_DYNAMIC_FORGET: u8 = 32;
 /// The highest of them.
 pub const TEST_LAST: u8 = TEST_DYNAMIC_FORGET;
 /// History object `a`; its parameters at `at`.
