@@ -98,7 +98,7 @@ add 100 check-state
 add 110 allow tcp from any to me 2022 in setup keep-state
 add 120 allow tcp from any to me 2023 in setup limit src-addr 2
 add 130 count log tcp from any to me 2024 in setup keep-state :web
-add 140 allow tcp from any to me 2024 in setup
+add 140 allow tcp from any to me 2024 in
 add 150 allow tcp from me 2024 to any out
 add 300 deny ip from any to any
 ";
