@@ -122,7 +122,7 @@ __noinline int weir_probe(struct walk *w)
 	const __u8 *image;
 	__u32 from, zero;
 
-	if (!w)
+	if (!w || !weir_may(WEIR_FEATURE_TABLES))
 		return 0;
 	image = weir_image(w->slot & 1);
 	if (!image)
@@ -130,7 +130,7 @@ __noinline int weir_probe(struct walk *w)
 	root = IMAGE_AT(struct weir_root, image, mask, w->cursor.root_at);
 	from = w->cursor.position;
 	zero = w->seen.bytes.zero;
-	w->cursor.hashed = root->family == 6 ?
+	w->cursor.hashed = weir_may(WEIR_FEATURE_V6) && root->family == 6 ?
 				   probe_tables(image, mask, root, true, &w->packet, from, zero) :
 				   probe_tables(image, mask, root, false, &w->packet, from, zero);
 	w->cursor.stale = false;
@@ -144,13 +144,15 @@ __noinline int weir_advance(struct walk *w)
 	const struct weir_root *root;
 	const struct weir_entry *e;
 	const __u8 *image;
+	bool v6;
 
 	if (!w)
 		return WEIR_VERDICT_DROP;
 	image = weir_image(w->slot & 1);
 	if (!image)
 		return WEIR_VERDICT_DROP;
-	if (!lookup_step(image, mask, &w->packet, &w->cursor))
+	v6 = weir_may(WEIR_FEATURE_V6) && w->packet.family == 6;
+	if (!lookup_step(image, mask, v6, &w->packet, &w->cursor))
 		return WEIR_STEP_ON;
 	root = IMAGE_AT(struct weir_root, image, mask, w->cursor.root_at);
 	e = IMAGE_AT(struct weir_entry, image, mask,
@@ -355,13 +357,27 @@ __noinline int weir_walk_on(struct walk *w)
 	return WEIR_VERDICT_DROP;
 }
 
+/* Stand before the first entry of a root. A function, because a packet meets up to three roots. */
+__noinline int weir_begin(struct walk *w, __u32 root_at)
+{
+	const __u8 *image;
+
+	if (!w)
+		return 0;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return 0;
+	w->proposed = 0;
+	lookup_begin(image, image_mask(), root_at, &w->packet, &w->cursor);
+	return 0;
+}
+
 #define WEIR_STEPS_INLINE 3	/* most walks end within these */
 
 /* Walk one root; enum weir_verdict. Reject kinds are in w->reject. */
-static __always_inline int weir_walk(const __u8 *image, __u32 root_at, struct walk *w)
+static __always_inline int weir_walk(__u32 root_at, struct walk *w)
 {
-	w->proposed = 0;
-	lookup_begin(image, image_mask(), root_at, &w->packet, &w->cursor);
+	weir_begin(w, root_at);
 	for (int i = 0; i < WEIR_STEPS_INLINE; i++) {
 		int step = walk_step(w);
 

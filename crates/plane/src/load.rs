@@ -301,12 +301,16 @@ pub const FAMILY_V6: u32 = 1 << 31;
 /// The same: marks of PREROUTING are set before routing.
 pub const INGRESS: u32 = 1 << 29;
 
-/// What the hooks of a policy ask for: families, and the program on the way in.
+/// The same: headers, marks or priorities are changed on the way out.
+pub const EGRESS: u32 = 1 << 28;
+
+/// What the hooks of a policy ask for: families, and the programs on interfaces.
 pub fn families(hooks: u32) -> u32 {
     let bit = |hooks, bit| if hooks != 0 { bit } else { 0 };
     bit(hooks & 0xff, FAMILY_V4)
         | bit(hooks & 0xff00, FAMILY_V6)
         | bit(hooks & crate::hooks::INGRESS, INGRESS)
+        | bit(hooks & crate::hooks::EGRESS, EGRESS)
 }
 
 /// Whether a program is of no use without these features.
@@ -315,6 +319,7 @@ fn is_needed(program: &str, features: u32) -> bool {
         "weir_judge" => features & FAMILY_V4 != 0,
         "weir_judge6" => features & FAMILY_V6 != 0,
         "weir_ingress" => features & INGRESS != 0,
+        "weir_egress" => features & EGRESS != 0,
         _ => true,
     }
 }
@@ -412,10 +417,11 @@ pub fn load(
         let known = MAPS.contains(&name);
         known.then(|| instance.map(name).fd.as_fd())
     };
-    let tcx = load_object(TCX, &settings, None, shared)?;
-    let mut objects = vec![netfilter, tcx];
-    if is_needed("weir_ingress", features) {
-        objects.push(load_object(INGRESS_OBJECT, &settings, None, shared)?);
+    let mut objects = vec![netfilter];
+    for (program, object) in [("weir_egress", TCX), ("weir_ingress", INGRESS_OBJECT)] {
+        if is_needed(program, features) {
+            objects.push(load_object(object, &settings, None, shared)?);
+        }
     }
     instance.programs = programs_of(&objects, features)?;
     let control = instance.control();

@@ -6,7 +6,10 @@
 use std::mem::offset_of;
 use std::path::Path;
 
+use weir_policy::model;
+
 use crate::abi::{Control, REASONS};
+use crate::ahead::Ahead;
 use crate::attach;
 use crate::counters;
 use crate::error::{PlaneError, Result};
@@ -24,6 +27,7 @@ use weir_engine::image::layout::FEATURE_DYNAMIC;
 pub struct Plane {
     pub(crate) space: Space,
     pub(crate) current: Option<Pinned>,
+    ahead: Option<Ahead>,
 }
 
 /// How a policy is put in force.
@@ -79,7 +83,11 @@ impl Plane {
         features::check()?;
         let space = Space::open(netns)?;
         let current = space.enter(|| Folder::of(space.cookie())?.current())?;
-        Ok(Plane { space, current })
+        Ok(Plane {
+            space,
+            current,
+            ahead: None,
+        })
     }
 
     /// Open the plane of a namespace to unload it, also where the programs in force are of another
@@ -89,6 +97,7 @@ impl Plane {
             Err(PlaneError::Version { .. }) => Ok(Plane {
                 space: Space::open(netns)?,
                 current: None,
+                ahead: None,
             }),
             opened => opened,
         }
@@ -123,6 +132,14 @@ impl Plane {
         Ok(())
     }
 
+    /// Begin to load the programs for a policy that is still to be compiled and applied, where
+    /// nothing is in force yet.
+    pub fn load_ahead(&mut self, policy: &model::Policy) {
+        if self.current.is_none() {
+            self.ahead = Ahead::begin(policy, DEFAULT_FLOWS);
+        }
+    }
+
     /// Put a policy in force, whole or not at all.
     pub fn apply(&mut self, policy: &Policy<'_>, options: ApplyOptions<'_>) -> Result<Applied> {
         let (space, cookie) = (&self.space, self.space.cookie());
@@ -148,9 +165,10 @@ impl Plane {
                 && Learning::of(features).is_done_by(&c.instance)
                 && !attach::conflicts(&c.path, policy.hooks)
         });
+        let ahead = self.ahead.take();
         let work = || match current {
             Some(current) if fits => replace(current, policy, number, options.presets),
-            current => grow(cookie, current, policy, number, &options),
+            current => grow(cookie, (current, ahead), policy, number, &options),
         };
         self.current = Some(space.enter(work)?);
         Ok(Applied {
@@ -259,7 +277,7 @@ fn exchange(current: &Pinned, bits: u32) -> Result<()> {
 /// Load an instance that has room, let it judge beside the old one, remove the old one.
 fn grow(
     cookie: u64,
-    old: Option<Pinned>,
+    (old, ahead): (Option<Pinned>, Option<Ahead>),
     policy: &Policy<'_>,
     number: u32,
     options: &ApplyOptions<'_>,
@@ -280,12 +298,17 @@ fn grow(
         }
         capacity = capacity.at_least(old.instance.capacity());
     }
-    let instance = load(
-        capacity,
-        false,
-        features,
-        old.as_ref().map(|old| &old.instance),
-    )?;
+    let ahead = ahead.filter(|_| old.is_none());
+    let loaded = ahead.and_then(|ahead| ahead.take(policy, flows, features));
+    let instance = match loaded {
+        Some(instance) => instance,
+        None => load(
+            capacity,
+            false,
+            features,
+            old.as_ref().map(|old| &old.instance),
+        )?,
+    };
     if let Some(old) = &old {
         swap::carry_over(&old.instance, &instance);
     }

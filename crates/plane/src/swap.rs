@@ -49,6 +49,8 @@ const FEATURES: u32 = layout::FEATURE_CHANGES
     | layout::FEATURE_FLOW_FIELDS
     | layout::FEATURE_LEARNED
     | layout::FEATURE_DYNAMIC
+    | layout::FEATURE_TABLES
+    | layout::FEATURE_RARE
     | layout::FEATURE_HISTORY;
 
 /// Features that an image asks for; 0 for one that is no image, which the programs do not walk.
@@ -101,7 +103,8 @@ pub fn write_spare(instance: &Instance, policy: &Policy<'_>, number: u32) -> Res
     if policy.history > capacity.history as usize {
         return too_large("history", policy.history, capacity.history);
     }
-    let unable = !crate::load::Learning::of(features(policy.image)).is_done_by(instance);
+    let unable = features(policy.image) & !instance.settings.features != 0
+        || !crate::load::Learning::of(features(policy.image)).is_done_by(instance);
     if unable || !is_supported(policy.image) {
         return Err(PlaneError::Unsupported);
     }

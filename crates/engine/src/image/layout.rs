@@ -3,6 +3,7 @@
 //! All offsets are bytes from the start of the image. Little-endian.
 
 pub use super::dynamic::*;
+pub use super::feature::*;
 pub use super::learner::*;
 use weir_policy::model::{Family, Hook, Table};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -123,18 +124,6 @@ pub struct Header {
 
 /// Byte offset of [`Header::loaded_ms`].
 pub const LOADED_AT: usize = std::mem::offset_of!(Header, loaded_ms);
-/// Some operation changes packets or flows.
-pub const FEATURE_CHANGES: u32 = 1;
-/// Some test asks for fields of flows.
-pub const FEATURE_FLOW_FIELDS: u32 = 2;
-/// Some test remembers.
-pub const FEATURE_HISTORY: u32 = 4;
-/// Some rule makes states, or asks what IPFilter sees of headers.
-pub const FEATURE_LEARNED: u32 = 16;
-/// Some rule notes flows as ipfw does, or asks for them; beside [`FEATURE_LEARNED`].
-pub const FEATURE_DYNAMIC: u32 = 32;
-/// Entries of sets have lifetimes, so [`Header::loaded_ms`] matters.
-pub const FEATURE_LIFETIMES: u32 = 8;
 
 /// An interface pattern: a name belongs to it when `name & mask == name of the pattern`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]

@@ -6,6 +6,7 @@
 
 mod check;
 pub mod dynamic;
+pub mod feature;
 pub mod layout;
 pub mod learner;
 pub mod write;

@@ -92,9 +92,15 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     };
     let loaded = input::load_texts(&texts, &reading)?;
     let policy = loaded.policy()?;
+    // Tells namespaces apart, so it comes before we enter one.
+    let warning = ssh_warning(args, &loaded)?;
+    let mut kernel = None;
+    if !args.dry_run {
+        let opened = kernel.insert(Kernel::open(args.netns.as_deref())?);
+        opened.plane.load_ahead(policy);
+    }
     progress.stage("compiling");
     let compiled = loaded.compile()?;
-    let warning = ssh_warning(args, &loaded)?;
     if let Some(warning) = &warning {
         progress.clear();
         eprintln!("weir: warning: {warning}");
@@ -122,13 +128,13 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         ssh_warning: warning,
         interfaces_absent: Vec::new(),
     };
-    if !args.dry_run {
+    if let Some(kernel) = kernel {
         progress.stage("loading into the kernel");
-        let done = enforce(args, &loaded, &compiled, (texts, reading.dialect))?;
+        let done = enforce(kernel, args, &loaded, &compiled, (texts, reading.dialect))?;
         answer.applied = true;
         answer.generation = Some(done.generation);
         answer.previous = done.previous;
-        // `enforce` has entered the namespace.
+        // We have entered the namespace.
         answer.interfaces_absent = interfaces::absent(policy);
         if done.confirmed_earlier && !out.is_json() {
             out.line("the trial of the policy before is over")?;
@@ -147,12 +153,12 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
 }
 
 fn enforce(
+    mut kernel: Kernel,
     args: &Args,
     loaded: &Loaded,
     compiled: &Compiled,
     (texts, dialect): (Vec<SavedSource>, Option<String>),
 ) -> anyhow::Result<Done> {
-    let mut kernel = Kernel::open(args.netns.as_deref())?;
     let nat = match args.nat {
         Nat::Keep => Vec::new(),
         Nat::Kernel => loaded
