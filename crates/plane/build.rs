@@ -11,6 +11,7 @@ const OBJECTS: &[&str] = &[
     "learned",
     "dynamic",
     "ingress",
+    "early",
     "tcx",
     "flow_test",
     "classify_test",

@@ -339,6 +339,7 @@ enum weir_op_kind {
 	WEIR_OP_TOS = 8,
 	WEIR_OP_CLASSIFY = 9,
 	WEIR_OP_MSS = 10,
+	WEIR_OP_TTL = 13,
 };
 
 /* A structure in the image. `image` is a map value, `at` an offset. */

@@ -30,6 +30,8 @@ struct walk {
 	__u32 proposed_reject;
 	struct weir_cursor cursor;
 	struct weir_handoff handoff;	/* edits for later hooks */
+	__u64 other[2];		/* destination at other hooks: translated.h */
+	__u32 other_port;
 	struct flow_entry copy;	/* of the flow's entry, see flow_meet */
 #ifdef WEIR_LEARNED
 	__u32 learned;		/* slot of the state found, plus 1; 0: none */
@@ -164,6 +166,19 @@ __noinline int weir_advance(struct walk *w)
 	return entry_matched(w, e);
 }
 
+/* The TTL is set, or changed by a number that may be negative; so on top of what was said before. */
+static __always_inline void operate_ttl(struct weir_handoff *h, __u8 changes, __u32 value)
+{
+	__s32 all = changes ? h->ttl_change + (__s32)value : 0;
+
+	if (!changes) {
+		h->edits |= WEIR_EDIT_TTL_SET;
+		h->ttl_set = value;
+	}
+	h->ttl_change = all > 255 ? 255 : all < -255 ? -255 : all;
+	h->edits |= WEIR_EDIT_TTL;
+}
+
 /* One operation. Edits of the packet are remembered for the hook that can make them. */
 __noinline int weir_operate(struct walk *w, __u32 op_at)
 {
@@ -226,6 +241,9 @@ __noinline int weir_operate(struct walk *w, __u32 op_at)
 	case WEIR_OP_CLASSIFY:
 		w->handoff.priority = a;
 		w->handoff.edits |= WEIR_EDIT_PRIORITY;
+		break;
+	case WEIR_OP_TTL:
+		operate_ttl(&w->handoff, op->small, a);
 		break;
 	case WEIR_OP_MSS:
 		w->handoff.mss = a;

@@ -1,6 +1,5 @@
-//! Structures of the image. Twin: `plane/bpf/image.h`, same names, order and numbers.
-//!
-//! All offsets are bytes from the start of the image. Little-endian.
+//! Structures of the image, little-endian; offsets are bytes from its start. Twin:
+//! `plane/bpf/image.h`, same names, order and numbers.
 
 pub use super::dynamic::*;
 pub use super::feature::*;
@@ -581,3 +580,5 @@ pub const OP_MSS: u8 = 10;
 pub const OP_SET_ADD: u8 = 11;
 /// Delete from a set.
 pub const OP_SET_DELETE: u8 = 12;
+/// TTL or hop limit: `a`; with `small` 1, changed by `a`, which may be negative.
+pub const OP_TTL: u8 = 13;
