@@ -33,6 +33,7 @@
 /* Bits of weir_fold.used. */
 #define WEIR_FOLD_PORTS 1
 #define WEIR_FOLD_LINKS 2
+#define WEIR_FOLD_APART 4	/* ports have rows of their own: services of tables */
 /* Rows of a chunk: source, destination, all else; with five, also both ports. */
 #define WEIR_ROWS_MAX 5
 

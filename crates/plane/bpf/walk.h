@@ -100,7 +100,7 @@ static __always_inline __u32 probe_tables(const __u8 *image, __u64 mask,
 					 const struct weir_packet *p, __u32 from, __u32 zero)
 {
 	const struct weir_fold *fold = IMAGE_AT(struct weir_fold, image, mask, root->services_at);
-	__u32 services = fold_row(image, mask, fold, p);
+	struct weir_services services = service_rows(image, mask, fold, p);
 	__u32 tables = root->tables, table_at = root->tables_at, best = WEIR_NONE ^ zero;
 
 	for (int i = 0; i < WEIR_TABLES_MAX; i++) {

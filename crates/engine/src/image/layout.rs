@@ -10,15 +10,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First word of every image: "weir".
 pub const MAGIC: u32 = 0x7269_6577;
 /// Raised with every change of the layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Byte offset of [`Header::checksum`].
 pub const CHECKSUM_AT: usize = 16;
 /// Sections begin at multiples of this.
 pub const ALIGN: usize = 64;
 /// Largest image: the verifier allows variable offsets below 2^29.
 pub const LENGTH_MAX: usize = 1 << 28;
-/// Entries that one packet may meet in one root. The kernel's verifier follows the loop over them,
-/// and allows 8,192 branches on the way.
+/// Entries that one packet may meet in one root; the verifier's 8,192 branches bound them.
 pub const STEPS_MAX: u32 = 1024;
 /// Terms of one bit-vector chunk: a summary word over at most 64 words of 64 bits.
 pub const CHUNK_TERMS_MAX: usize = 4096;
@@ -58,6 +57,8 @@ pub const DIM_PROTO: usize = 4;
 pub const FOLD_PORTS: u32 = 1;
 /// Interfaces distinguish terms.
 pub const FOLD_LINKS: u32 = 2;
+/// Ports have rows of their own: in the services of tables. Without [`FOLD_PORTS`].
+pub const FOLD_APART: u32 = 4;
 /// Cells of the products of small fields; their numbers fit 16 bits.
 pub const SMALL_CELLS_MAX: usize = 1 << 16;
 /// Cells of the other products of classes.
@@ -364,7 +365,7 @@ pub struct Fold {
     pub small_at: [u32; 5],
     /// Zero.
     pub padding: [u32; 3],
-    /// Source and destination port, with [`FOLD_PORTS`].
+    /// Source and destination port, with [`FOLD_PORTS`] or [`FOLD_APART`].
     pub ports: [Map; 2],
 }
 

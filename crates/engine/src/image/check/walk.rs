@@ -3,9 +3,9 @@
 use super::{Error, Image};
 use crate::image::layout::{
     AddressMap, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC, DIM_SRC_PORT, Entry,
-    FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING, FLAG_VERDICT, Fold, GROUP_MAX,
-    HashTable, IpfWith, Leaf, Learner, Map, OPS_MAX, Op, Pattern, Prefixes4, RULES_MAX, Record4,
-    Record6, Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_CT,
+    FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING, FLAG_VERDICT, FOLD_APART, Fold,
+    GROUP_MAX, HashTable, IpfWith, Leaf, Learner, Map, OPS_MAX, Op, Pattern, Prefixes4, RULES_MAX,
+    Record4, Record6, Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_CT,
     TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH, TEST_LAST, TEST_LEARN, TEST_LENGTH, TEST_SCTP,
     TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test,
 };
@@ -102,6 +102,7 @@ impl Checker<'_, '_> {
                 fold.stride >= root.services.div_ceil(64) * 8,
                 "a row of services",
             )?;
+            hold(fold.used & FOLD_APART != 0, "the ports of services")?;
             self.fold(&fold)?;
         }
         if root.splits == 0 {
@@ -273,8 +274,9 @@ impl Checker<'_, '_> {
             hold(count as usize <= GROUP_MAX, "the size of a group")?;
             let at = u64::from(table.groups_at) + u64::from(group & 0x0fff_fff0);
             let end = at + u64::from(count) * u64::from(record);
-            let empty = count == 0 && group == 0;
-            hold(empty || (at >= 64 && end <= self.length), "a group")?;
+            // A filter lets packets into groups that have records, and only there.
+            hold(count > 0 || group == 0, "an empty slot")?;
+            hold(count == 0 || (at >= 64 && end <= self.length), "a group")?;
             for number in 0..count {
                 self.record(at as u32 + number * record, record, root)?;
             }
