@@ -43,7 +43,7 @@ pub use state::{Compared, Effect, Mix, State, States, Who, verdict_word};
 pub use walk::{Notes, Walk};
 
 use crate::eval::{Evaluator, Path};
-use crate::model::{CtState, Family, Policy};
+use crate::model::{Cond, CtState, Family, Keeper, Policy, Rule, RuleId};
 
 /// The ways through the host.
 pub const PATHS: [Path; 3] = [Path::Input, Path::Forward, Path::Output];
@@ -92,10 +92,54 @@ impl Default for Options {
 }
 
 /// Why there is no answer.
-pub type Refusal = TooLarge;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Too many nodes.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+    /// What ipfw's dynamic rules do depends on packets before, and is not compared.
+    #[error("ipfw's dynamic rules can't be compared yet")]
+    IsDynamic {
+        /// Whether it is in the first (0) or the second (1) policy.
+        side: usize,
+        /// The rule.
+        rule: RuleId,
+    },
+}
+
+/// Refuses policies with ipfw's dynamic rules.
+fn without_dynamic(policies: &[&Policy]) -> Result<(), Refusal> {
+    for (side, policy) in policies.iter().enumerate() {
+        let rules = policy.chains.iter().flat_map(|chain| &chain.rules);
+        // What nobody wrote has no place to tell.
+        let (hidden, written): (Vec<_>, Vec<_>) =
+            rules.partition(|rule| rule.index == Rule::HIDDEN);
+        for rule in written.into_iter().chain(hidden) {
+            let mut asks = false;
+            for test in &rule.tests {
+                walk::nested(test, &mut |test| {
+                    asks |= match &test.cond {
+                        Cond::Dynamic(_) => true,
+                        Cond::Learn(id) => {
+                            let keeper = policy.learners[id.0 as usize].keeper;
+                            matches!(keeper, Keeper::Ipfw(_))
+                        }
+                        _ => false,
+                    };
+                });
+            }
+            if asks {
+                let rule = rule.id;
+                return Err(Refusal::IsDynamic { side, rule });
+            }
+        }
+    }
+    Ok(())
+}
 
 /// Compares two policies.
 pub fn compare(old: &Policy, new: &Policy, options: &Options) -> Result<Comparison, Refusal> {
+    without_dynamic(&[old, new])?;
     let names = [old, new].map(|policy| Names::of(policy, options.compared.logs));
     let mut out = Comparison::default();
     for &family in &options.families {

@@ -208,6 +208,7 @@ fn unknown((policy, chain): (&Policy, &str), test: &Test, before: &str) -> Optio
         Cond::Learn(id) => {
             let limited = match policy.learners[id.0 as usize].keeper {
                 Keeper::Ipf(keeper) => keeper.limit.is_some(),
+                Keeper::Ipfw(_) => true,
             };
             // A limit counts the states of its rule alone.
             let context = if limited { before } else { "" };
@@ -256,6 +257,7 @@ fn learner(policy: &Policy, id: LearnerId) -> String {
     let learner = &policy.learners[id.0 as usize];
     let mut text = match learner.keeper {
         Keeper::Ipf(keeper) => ipf_state(&keeper),
+        Keeper::Ipfw(keeper) => format!("{MAKES_A_STATE} {keeper:?}"),
     };
     let [four, six] = learner.verdicts.map(super::verdict_word);
     let _ = write!(text, "; its packets: {four}");

@@ -89,7 +89,7 @@ pub fn of_condition(cond: &Cond) -> Culprit {
             "a state of connection tracking",
             TRACKED,
         ),
-        Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow => (
+        Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow | Cond::Dynamic(_) => (
             &[
                 "keep state",
                 "keep-state",

@@ -4,7 +4,7 @@
 //! about what differs. A result that isn't the same is never handed out.
 
 use super::{Kind, Language, Options, Source, Written, span_of};
-use crate::compare::{Compared, Comparison, Options as Exact, TooLarge, compare};
+use crate::compare::{Compared, Comparison, Options as Exact, Refusal, compare};
 use crate::dialect::{ipf, ipfw, ipset, iptables};
 use crate::eval::Path;
 use crate::eval::ipf::Tables;
@@ -35,9 +35,9 @@ pub fn paths(options: &Options) -> Vec<Path> {
         .collect()
 }
 
-pub(super) fn too_large(error: &TooLarge) -> Diagnostic {
-    let message = format!("the result can't be proved: {error}");
-    Diagnostic::unsupported(Span::default(), message).help("convert parts of the rules")
+pub(super) fn too_large(error: &Refusal) -> Diagnostic {
+    let message = format!("this can't be proved: {error}");
+    Diagnostic::unsupported(Span::default(), message).help("convert part of the rules")
 }
 
 /// Where a rule or the policy of a chain was written.
