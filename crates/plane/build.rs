@@ -9,7 +9,9 @@ use libbpf_cargo::SkeletonBuilder;
 const OBJECTS: &[&str] = &[
     "netfilter",
     "learned",
+    "dynamic",
     "ingress",
+    "early",
     "tcx",
     "flow_test",
     "classify_test",

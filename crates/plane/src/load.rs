@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, Object, ObjectBuilder, PrintLevel};
 use weir_engine::flow::Layout;
-use weir_engine::image::layout::FEATURE_LEARNED;
+use weir_engine::image::layout::{FEATURE_DYNAMIC, FEATURE_LEARNED};
 use zerocopy::IntoBytes;
 
 use crate::abi::{self, Control, Settings};
@@ -22,7 +22,9 @@ use crate::sys::memory::Mapping;
 
 static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
 static LEARNED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learned.bpf.o"));
+static DYNAMIC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dynamic.bpf.o"));
 static INGRESS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
+static EARLY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/early.bpf.o"));
 static TCX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tcx.bpf.o"));
 
 /// Names of the maps, as in `maps.h`; each is pinned under its name.
@@ -54,7 +56,7 @@ pub fn is_mapped(name: &str) -> bool {
 }
 
 /// Names of the programs, as in the `.bpf.c` files.
-pub const PROGRAMS: [&str; 7] = [
+pub const PROGRAMS: [&str; 8] = [
     "weir_judge",
     "weir_judge6",
     "weir_whole",
@@ -62,6 +64,7 @@ pub const PROGRAMS: [&str; 7] = [
     "weir_clock",
     "weir_sweep",
     "weir_ingress",
+    "weir_early",
 ];
 
 /// How large the maps are made.
@@ -297,11 +300,14 @@ pub const FAMILY_V4: u32 = 1 << 30;
 /// The same for IPv6.
 pub const FAMILY_V6: u32 = 1 << 31;
 
-/// The same: marks of PREROUTING are set before routing.
+/// The same: PREROUTING is judged at tcx ingress.
 pub const INGRESS: u32 = 1 << 29;
 
 /// The same: headers, marks or priorities are changed on the way out.
 pub const EGRESS: u32 = 1 << 28;
+
+/// The same: early drop at XDP.
+pub const XDP: u32 = 1 << 27;
 
 /// What the hooks of a policy ask for: families, and the programs on interfaces.
 pub fn families(hooks: u32) -> u32 {
@@ -309,6 +315,7 @@ pub fn families(hooks: u32) -> u32 {
     bit(hooks & 0xff, FAMILY_V4)
         | bit(hooks & 0xff00, FAMILY_V6)
         | bit(hooks & crate::hooks::INGRESS, INGRESS)
+        | bit(hooks & crate::hooks::XDP, XDP)
         | bit(hooks & crate::hooks::EGRESS, EGRESS)
 }
 
@@ -318,6 +325,7 @@ fn is_needed(program: &str, features: u32) -> bool {
         "weir_judge" => features & FAMILY_V4 != 0,
         "weir_judge6" => features & FAMILY_V6 != 0,
         "weir_ingress" => features & INGRESS != 0,
+        "weir_early" => features & XDP != 0,
         "weir_egress" => features & EGRESS != 0,
         _ => true,
     }
@@ -329,6 +337,41 @@ const LASTING: [&str; 5] = ["flows", "locals", "events", "rejects", "handoff"];
 /// Whether programs with these features are those that learn states.
 pub fn learns(features: u32) -> bool {
     features & FEATURE_LEARNED != 0
+}
+
+/// How programs learn states, which tells what object they are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learning {
+    /// They don't.
+    Nothing,
+    /// As IPFilter does.
+    Ipf,
+    /// As ipfw does.
+    Ipfw,
+}
+
+impl Learning {
+    /// What features ask for.
+    pub fn of(features: u32) -> Self {
+        match (learns(features), features & FEATURE_DYNAMIC != 0) {
+            (false, _) => Learning::Nothing,
+            (true, false) => Learning::Ipf,
+            (true, true) => Learning::Ipfw,
+        }
+    }
+
+    /// Whether loaded programs do that.
+    pub fn is_done_by(self, instance: &Instance) -> bool {
+        self == Learning::Nothing || self == Self::of(instance.settings.features)
+    }
+
+    fn object(self) -> &'static [u8] {
+        match self {
+            Learning::Nothing => NETFILTER,
+            Learning::Ipf => LEARNED,
+            Learning::Ipfw => DYNAMIC,
+        }
+    }
 }
 
 /// Load the programs with maps of these sizes; `old`: the instance whose lasting maps are used on.
@@ -359,15 +402,14 @@ pub fn load(
     libbpf_rs::set_print(Some((PrintLevel::Info, remember)));
     let lasting = |name: &str| {
         if name == LEARNED_MAP {
-            return old?.learned.as_ref().map(|map| map.fd.as_fd());
+            // States of another language are none of these programs'.
+            let old = old.filter(|old| Learning::of(features).is_done_by(old))?;
+            return old.learned.as_ref().map(|map| map.fd.as_fd());
         }
         old.filter(|_| LASTING.contains(&name))
             .map(|old| old.map(name).fd.as_fd())
     };
-    let object = match learns(features) {
-        true => LEARNED,
-        false => NETFILTER,
-    };
+    let object = Learning::of(features).object();
     let netfilter = load_object(object, &settings, Some((capacity, layout)), lasting)?;
     let mut instance = Instance {
         maps: maps_of(&netfilter)?,
@@ -383,7 +425,12 @@ pub fn load(
         known.then(|| instance.map(name).fd.as_fd())
     };
     let mut objects = vec![netfilter];
-    for (program, object) in [("weir_egress", TCX), ("weir_ingress", INGRESS_OBJECT)] {
+    let on_interfaces = [
+        ("weir_egress", TCX),
+        ("weir_ingress", INGRESS_OBJECT),
+        ("weir_early", EARLY),
+    ];
+    for (program, object) in on_interfaces {
         if is_needed(program, features) {
             objects.push(load_object(object, &settings, None, shared)?);
         }

@@ -6,7 +6,7 @@ use weir_policy::eval::history::Histories;
 use weir_policy::eval::track::{Seen, Tracker};
 use weir_policy::eval::{Learned, Locals, Passage, learned_verdict};
 use weir_policy::model::{
-    AddrType, CtState, Family, HistoryId, IpfWith, LearnerId, Packet, Policy,
+    AddrType, CtState, DynamicTest, Family, HistoryId, IpfWith, LearnerId, Packet, Policy,
 };
 
 /// The reference memory of one policy.
@@ -35,6 +35,7 @@ impl Reference {
             policy: Policy {
                 learners: policy.learners.clone(),
                 states_max: policy.states_max,
+                dynamic: policy.dynamic.clone(),
                 ..Policy::default()
             },
             seen: None,
@@ -116,6 +117,10 @@ impl Live for Reference {
         self.learned.learn(policy, id, packet, passage, now_ms)
     }
 
+    fn dynamic(&mut self, test: DynamicTest, packet: &Packet, now_ms: u64) -> bool {
+        self.learned.asks(test, &self.policy, packet, now_ms)
+    }
+
     fn as_learned(&self, packet: &Packet) -> Option<super::Learned> {
         let learner = &self.policy.learners[self.learned.found()?.learner.0 as usize];
         Some(super::Learned {
@@ -133,6 +138,7 @@ impl Live for Reference {
             AddrType::Multicast => 4,
             AddrType::Unicast => 8,
             AddrType::Unspecified => 16,
+            AddrType::Anycast => 32,
         }
     }
 }

@@ -114,6 +114,7 @@ pub fn pure_condition(
         | Cond::Learn(_)
         | Cond::OutOfWindow
         | Cond::IpfWith(_)
+        | Cond::Dynamic(_)
         | Cond::Any(_) => return None,
         _ => transport_condition(cond, packet),
     })
@@ -238,6 +239,8 @@ impl Locals {
                     AddrType::Broadcast
                 } else if address >> 28 == 0xe {
                     AddrType::Multicast
+                } else if self.anycast.contains(address) {
+                    AddrType::Anycast
                 } else {
                     AddrType::Unicast
                 }

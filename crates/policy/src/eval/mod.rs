@@ -9,6 +9,7 @@
 //! tracking looks at the packet after raw at PREROUTING and OUTPUT, and at any other hook only if
 //! it has not been looked at before.
 
+mod dynamic;
 mod fields;
 pub mod history;
 pub mod ipf;
@@ -35,6 +36,8 @@ pub struct Locals {
     pub local: RangeSet<u128>,
     /// IPv4 broadcast addresses of interfaces.
     pub broadcast: RangeSet<u128>,
+    /// IPv4 addresses that routes call anycast.
+    pub anycast: RangeSet<u128>,
     /// IPv6 addresses of interfaces.
     pub local6: RangeSet<u128>,
 }
@@ -408,6 +411,10 @@ impl<'p> Evaluator<'p> {
                 let (learned, policy) = (&mut self.learned, self.policy);
                 learned.learn(policy, *id, packet, passage, now_ms).into()
             }
+            Cond::Dynamic(test) => {
+                let (learned, policy) = (&mut self.learned, self.policy);
+                learned.asks(*test, policy, packet, now_ms).into()
+            }
             Cond::IpfWith(with) => match self.learned.with_holds(with, packet, passage) {
                 Some(holds) => holds.into(),
                 None => Truth::Absent,
@@ -465,7 +472,7 @@ impl<'p> Evaluator<'p> {
                 }
             }
             Op::SetAdd { .. } | Op::SetDelete { .. } => self.sets.apply(op, packet, now_ms),
-            Op::Log(_) | Op::Nflog(_) | Op::Classify(_) | Op::TcpMss(_) => {}
+            Op::Log(_) | Op::Nflog(_) | Op::Classify(_) | Op::TcpMss(_) | Op::Ttl(_) => {}
         }
     }
 

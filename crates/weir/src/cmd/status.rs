@@ -4,12 +4,14 @@
 //! drops by reason. Exit status 1 when nothing is enforced.
 
 use crate::agent;
+use crate::describe::places;
 use crate::enforce;
 use crate::exit::Exit;
 use crate::kernel::{Kernel, plane_error};
-use crate::output::{Output, Paint, bytes, count, number, report};
+use crate::output::{Output, Paint, bytes, count, number, report, utc};
 use crate::state::boot_time_ms;
 use serde::Serialize;
+use std::time::{Duration, UNIX_EPOCH};
 use weir_engine::flow::Layout;
 
 /// Options of `weir status`.
@@ -31,12 +33,29 @@ struct Answer {
     files: Vec<String>,
     applied_at: Option<u64>,
     hooks: Vec<String>,
+    /// The same for people.
+    #[serde(skip)]
+    places: Vec<String>,
     trial_seconds_left: Option<u64>,
     agent: Option<i32>,
     answers_rejects: bool,
     map_bytes: u64,
     flows_max: u32,
+    /// States that rules made, where rules make any.
+    states: Option<States>,
     packets: Vec<Reason>,
+}
+
+/// States that rules made.
+#[derive(Debug, Serialize)]
+struct States {
+    /// In the table; the time of some may be up.
+    entries: u32,
+    made: u64,
+    /// Not made: a limit of the rules.
+    limited: u64,
+    /// Not made: the places of such states were taken.
+    full: u64,
 }
 
 /// Packets that something noteworthy happened to.
@@ -86,11 +105,13 @@ fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
         files: Vec::new(),
         applied_at: None,
         hooks: Vec::new(),
+        places: Vec::new(),
         trial_seconds_left: None,
         agent: agent::running(&kernel.store).map(|agent| agent.pid),
         answers_rejects: false,
         map_bytes: 0,
         flows_max: 0,
+        states: None,
         packets: Vec::new(),
     };
     if kernel.generation().is_none() {
@@ -102,11 +123,20 @@ fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
     answer.previous = status.previous;
     answer.hooks = status.links;
     answer.hooks.sort_unstable();
+    let interfaces = kernel.plane.interfaces().map_err(plane_error)?;
+    answer.places = places(&answer.hooks, &interfaces);
     answer.answers_rejects = status.answering;
     let size = &status.capacity;
     let flows = Layout::for_flows(size.flows).bytes() as u64;
     answer.map_bytes = 2 * (u64::from(size.image) + u64::from(size.history)) + flows;
     answer.flows_max = size.flows;
+    let states = kernel.plane.state_statistics().map_err(plane_error)?;
+    answer.states = states.map(|states| States {
+        entries: states.entries,
+        made: states.made,
+        limited: states.no_room,
+        full: states.full,
+    });
     if let Some(saved) = kernel.store.load(status.number)? {
         answer.files = saved
             .sources
@@ -146,12 +176,29 @@ fn text(answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
     if let Some(previous) = answer.previous {
         out.line(format!("in reserve: policy {previous}"))?;
     }
-    out.line(format!("hooks: {}", answer.hooks.join(" ")))?;
+    if let Some(seconds) = answer.applied_at {
+        out.line(format!(
+            "since: {}",
+            utc(UNIX_EPOCH + Duration::from_secs(seconds))
+        ))?;
+    }
+    for place in &answer.places {
+        out.line(place)?;
+    }
     out.line(format!(
         "memory of the maps: {}, room for {}",
         bytes(answer.map_bytes),
         count(u64::from(answer.flows_max), "flow", "flows")
     ))?;
+    if let Some(states) = &answer.states {
+        out.line(format!(
+            "states: {} in the table, {} made, {} over a limit, {} without a place",
+            number(u64::from(states.entries)),
+            number(states.made),
+            number(states.limited),
+            number(states.full)
+        ))?;
+    }
     out.line(match (answer.agent, answer.answers_rejects) {
         (Some(pid), true) => format!("agent: process {pid}, answers rejected packets"),
         (Some(pid), false) => format!("agent: process {pid}, does not answer rejected packets"),
