@@ -7,6 +7,7 @@
 
 pub(crate) mod choose;
 mod density;
+mod dynamic;
 mod error;
 pub(crate) mod flatten;
 pub(crate) mod fold;
@@ -257,6 +258,9 @@ pub(crate) fn features(entry: &Entry) -> u32 {
         layout::TEST_CT => layout::FEATURE_FLOW_FIELDS | layout::FEATURE_RARE,
         layout::TEST_HISTORY => layout::FEATURE_HISTORY,
         layout::TEST_LEARNED..=layout::TEST_IPF_WITH => layout::FEATURE_LEARNED,
+        layout::TEST_DYNAMIC_LOOK..=layout::TEST_DYNAMIC_FORGET => {
+            layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC
+        }
         layout::TEST_UNTIL => layout::FEATURE_LIFETIMES,
         layout::TEST_CONNMARK
         | layout::TEST_MAC
@@ -305,6 +309,7 @@ impl RootMaker<'_> {
         let mut blob = Blob {
             records: self.records.to_vec(),
             learners: learners::records(self.policy),
+            dynamic: dynamic::directory(self.policy),
             ..Blob::default()
         };
         let limits = Limits {
