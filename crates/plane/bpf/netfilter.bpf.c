@@ -291,8 +291,13 @@ int weir_clock(void *ctx)
 {
 	struct weir_control *c = weir_get_control();
 
-	if (c)
-		c->told_ms = weir_now(c);
+	if (!c)
+		return 0;
+	c->told_ms = weir_now(c);
+#ifdef WEIR_LEARNED
+	/* Who asks lists states, or reads their records: those whose time is up go first. */
+	learned_expire(c->told_ms);
+#endif
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "meta.h"
 #include "report.h"
 #ifdef WEIR_LEARNED
+#include "learned_search.h"
 #include "learned_view.h"
 #endif
 
@@ -38,6 +39,9 @@ struct walk {
 	struct ipf_view quoted;	/* the one in an ICMP error */
 	struct weir_packet about;
 	struct weir_learner learner;	/* whose state is being made */
+	struct learned_search search;	/* for fragments of the packet's datagram */
+	__u32 share;		/* what that counts for: its place, plus 1 */
+	__u32 limited;		/* verdict of a limit of connections, 0: none */
 #endif
 };
 
@@ -155,7 +159,10 @@ __noinline int weir_advance(struct walk *w)
 	return entry_matched(w, e);
 }
 
-/* One operation. Edits of the packet are remembered for the hook that can make them. */
+/*
+ * One operation. Edits of the packet are remembered for the hook that can make them. 1: the packet
+ * is to be dropped, because it couldn't be logged.
+ */
 __noinline int weir_operate(struct walk *w, __u32 op_at)
 {
 	const struct weir_op *op;
@@ -173,6 +180,7 @@ __noinline int weir_operate(struct walk *w, __u32 op_at)
 	switch (op->kind) {
 	case WEIR_OP_LOG:
 	case WEIR_OP_NFLOG: {
+		bool must = op->kind == WEIR_OP_LOG && b;
 		struct weir_report r = {
 			.now_ms = w->now_ms,
 			.kind = op->kind == WEIR_OP_LOG ? WEIR_EVENT_LOG : WEIR_EVENT_NFLOG,
@@ -182,8 +190,7 @@ __noinline int weir_operate(struct walk *w, __u32 op_at)
 			.mark = w->packet.mark,
 		};
 
-		weir_report_event(&w->seen, &w->packet, &r);
-		break;
+		return !weir_report_event(&w->seen, &w->packet, &r) && must;
 	}
 	case WEIR_OP_MARK:
 		w->packet.mark = (w->packet.mark & ~b) ^ a;
@@ -230,7 +237,7 @@ __noinline int weir_operate(struct walk *w, __u32 op_at)
 __noinline int weir_meet(struct walk *w)
 {
 	__u64 mask = image_mask();
-	__u32 tests, tests_at, ops, ops_at;
+	__u32 tests, tests_at, ops, ops_at, blocked = 0;
 	const struct weir_root *root;
 	const struct weir_entry *e;
 	const __u8 *image;
@@ -292,7 +299,7 @@ __noinline int weir_meet(struct walk *w)
 	for (int i = 0; i < WEIR_OPS_MAX; i++) {
 		if (i >= ops)
 			break;
-		weir_operate(w, ops_at);
+		blocked |= weir_operate(w, ops_at);
 		ops_at += sizeof(struct weir_op);
 	}
 	tests = e->rules;
@@ -306,6 +313,11 @@ __noinline int weir_meet(struct walk *w)
 				   IMAGE_U32(image, mask, rules_at + i * 4),
 				   w->packet.length);
 		}
+	}
+	if (blocked) {
+		entry_matched(w, e);
+		w->deciding = w->proposed ? w->proposed_by : e->rule;
+		return WEIR_VERDICT_DROP;
 	}
 	return entry_matched(w, e);
 }

@@ -44,12 +44,21 @@ pub const MAPS: [&str; 14] = [
 ];
 /// The map of learned states, which only programs for policies that learn have.
 pub const LEARNED_MAP: &str = "learned";
+/// The maps beside it, in the order of [`Instance::beside`].
+pub const BESIDE_LEARNED: [&str; 2] = ["shares", "state_records"];
 
 /// Whether user space maps the memory of a map.
 pub fn is_mapped(name: &str) -> bool {
     matches!(
         name,
-        "images" | "counters" | "histories" | "flows" | "locals" | "control" | LEARNED_MAP
+        "images"
+            | "counters"
+            | "histories"
+            | "flows"
+            | "locals"
+            | "control"
+            | "shares"
+            | LEARNED_MAP
     )
 }
 
@@ -162,6 +171,8 @@ pub struct Instance {
     pub maps: Vec<Map>,
     /// Learned states, where the programs are those that learn.
     pub learned: Option<Map>,
+    /// What states count for, and records about them: [`BESIDE_LEARNED`], with `learned`.
+    pub beside: Vec<Map>,
     /// In the order of [`PROGRAMS`]; a family without hooks has no program.
     pub programs: Vec<Option<OwnedFd>>,
     /// Milliseconds of a jiffy, times 2^20.
@@ -356,6 +367,9 @@ pub fn load(
         if name == LEARNED_MAP {
             return old?.learned.as_ref().map(|map| map.fd.as_fd());
         }
+        if let Some(at) = BESIDE_LEARNED.iter().position(|own| *own == name) {
+            return old?.beside.get(at).map(|map| map.fd.as_fd());
+        }
         old.filter(|_| LASTING.contains(&name))
             .map(|old| old.map(name).fd.as_fd())
     };
@@ -369,6 +383,13 @@ pub fn load(
         learned: match learns(features) {
             true => Some(map_of(&netfilter, LEARNED_MAP)?),
             false => None,
+        },
+        beside: match learns(features) {
+            true => BESIDE_LEARNED
+                .iter()
+                .map(|name| map_of(&netfilter, name))
+                .collect::<Result<_>>()?,
+            false => Vec::new(),
         },
         programs: Vec::new(),
         settings,

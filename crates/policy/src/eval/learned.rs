@@ -8,8 +8,9 @@
 
 use super::Passage;
 use super::ipf::frag::{Fragments, Known};
+use super::ipf::limit::Limits;
 use super::ipf::state::{self, Hit, NewState};
-use super::ipf::{Flags, IpfPacket, Settings, may_be_kept};
+use super::ipf::{Flags, IpfPacket, Settings, may_be_kept, sources_fit};
 use crate::dialect::ipf::words::attribute;
 use crate::model::{
     Hook, IpfKeeper, IpfWith, Keeper, Learner, LearnerId, Packet, Policy, RejectKind, Verdict,
@@ -22,6 +23,8 @@ pub struct Found {
     pub learner: LearnerId,
     /// The packet goes the other way.
     pub reverse: bool,
+    /// The verdict, where it isn't the learner's: above a limit of connections.
+    pub refused: Option<Verdict>,
 }
 
 /// All states, and what is known of the packet being judged.
@@ -31,8 +34,10 @@ pub struct Learned {
     pub states: state::Table,
     /// Lifetimes and the like.
     pub settings: Settings,
+    /// Limits of connections.
+    pub limits: Limits,
     fragments: Fragments,
-    found: Option<Found>,
+    pub(super) found: Option<Found>,
     out_of_window: bool,
 }
 
@@ -47,10 +52,11 @@ pub fn learned_verdict(learner: &Learner, packet: &Packet) -> Verdict {
     }
 }
 
-/// How a learner of IPFilter keeps states.
-fn keeper(learner: &Learner) -> &IpfKeeper {
-    let Keeper::Ipf(keeper) = &learner.keeper;
-    keeper
+/// How a learner of IPFilter keeps states; `None` for those of other languages.
+pub(super) fn keeper(learner: &Learner) -> Option<&IpfKeeper> {
+    match &learner.keeper {
+        Keeper::Ipf(keeper) => Some(keeper),
+    }
 }
 
 impl Learned {
@@ -63,6 +69,15 @@ impl Learned {
     #[must_use]
     pub fn found(&self) -> Option<Found> {
         self.found
+    }
+
+    /// What the state that was found says of the packet.
+    #[must_use]
+    pub fn verdict(&self, policy: &Policy, packet: &Packet) -> Option<Verdict> {
+        let found = self.found?;
+        let learner = &policy.learners[found.learner.0 as usize];
+        let own = || learned_verdict(learner, packet);
+        Some(found.refused.unwrap_or_else(own))
     }
 
     /// Whether the last look found a state but for its window.
@@ -101,14 +116,15 @@ impl Learned {
     /// Whether the packet belongs to a state, which notes it.
     pub fn look(
         &mut self,
-        learners: &[Learner],
+        policy: &Policy,
         packet: &Packet,
         passage: &Passage,
         now_ms: u64,
     ) -> bool {
+        let learners = &policy.learners;
         self.begin();
         self.states.expire(now_ms);
-        self.states.events.clear();
+        self.settle(now_ms);
         self.fragments.expire(now_ms);
         let Some(facts) = self.facts(packet, passage) else {
             return false;
@@ -121,6 +137,7 @@ impl Learned {
                     self.found = Some(Found {
                         learner: LearnerId(learner as u32),
                         reverse: false,
+                        refused: None,
                     });
                     return true;
                 }
@@ -140,20 +157,34 @@ impl Learned {
         self.found = hit.map(|hit| Found {
             learner: LearnerId(self.states.get(hit.at).rule as u32),
             reverse: hit.reverse,
+            refused: None,
         });
         if let Some(found) = self.found {
             let learner = &learners[found.learner.0 as usize];
             let passes = learner.verdict(packet.family) == Verdict::Accept;
-            if passes && keeper(learner).fragments.is_some() {
+            if passes && keeper(learner).is_some_and(|keeper| keeper.fragments.is_some()) {
                 self.keep_fragments(learner, found.learner, &facts, now_ms);
             }
         }
-        hit.is_some()
+        hit.is_some() || self.known_limit(policy, &facts, now_ms)
+    }
+
+    /// Remembers the datagram of a fragment that made a state.
+    pub(super) fn keep_fragments_of(
+        &mut self,
+        policy: &Policy,
+        id: LearnerId,
+        facts: &IpfPacket,
+        now_ms: u64,
+    ) {
+        if facts.is(attribute::FRAG) {
+            self.keep_fragments(&policy.learners[id.0 as usize], id, facts, now_ms);
+        }
     }
 
     /// Remembers a fragment's datagram.
     fn keep_fragments(&mut self, learner: &Learner, id: LearnerId, facts: &IpfPacket, now_ms: u64) {
-        let strict = keeper(learner).fragments == Some(true);
+        let strict = keeper(learner).is_some_and(|keeper| keeper.fragments == Some(true));
         let (rule, life) = ((id.0 as usize, 0), self.settings.lifetimes.fragment);
         self.fragments.add(facts, rule, strict, now_ms, life);
     }
@@ -164,7 +195,8 @@ impl Learned {
         let states = &mut self.states;
         hits.into_iter().find(|hit| {
             let learner = &learners[states.get(hit.at).rule];
-            !keeper(learner).no_icmp_errors && states.allow_error(*hit, facts)
+            keeper(learner).is_some_and(|keeper| !keeper.no_icmp_errors)
+                && states.allow_error(*hit, facts)
         })
     }
 
@@ -182,8 +214,13 @@ impl Learned {
             return false;
         };
         let learner = &policy.learners[id.0 as usize];
-        let keeper = keeper(learner);
-        let made = !keeper.state || self.make(policy, id, &facts, now_ms);
+        let Some(keeper) = keeper(learner) else {
+            return false;
+        };
+        if keeper.allocation.is_some() {
+            return self.allocate(policy, id, &facts, now_ms);
+        }
+        let made = !keeper.state || self.make(policy, id, &facts, None, now_ms);
         let fragments = match made {
             true => keeper.state || keeper.fragments.is_some(),
             false => keeper.fragments.is_some() && keeper.fragments_anyway,
@@ -195,8 +232,17 @@ impl Learned {
     }
 
     /// Makes a state, where that is possible.
-    fn make(&mut self, policy: &Policy, id: LearnerId, facts: &IpfPacket, now_ms: u64) -> bool {
-        let keeper = keeper(&policy.learners[id.0 as usize]);
+    pub(super) fn make(
+        &mut self,
+        policy: &Policy,
+        id: LearnerId,
+        facts: &IpfPacket,
+        limit: Option<usize>,
+        now_ms: u64,
+    ) -> bool {
+        let Some(keeper) = keeper(&policy.learners[id.0 as usize]) else {
+            return false;
+        };
         let number = id.0 as usize;
         let states = self.states.entries();
         let room = match keeper.limit {
@@ -206,6 +252,10 @@ impl Learned {
             }
             None => states.len() < policy.states_max as usize,
         };
+        let own = states.iter().filter(|state| state.rule == number);
+        let sources = own.map(|state| (state.family, state.source));
+        let limits = (keeper.max_sources, keeper.max_per_source);
+        let room = room && sources_fit(limits, (facts.family, facts.source), sources);
         let oow = if self.out_of_window {
             attribute::OOW
         } else {
@@ -232,7 +282,7 @@ impl Learned {
             loose: keeper.loose,
             age_ms: keeper.age.map(seconds),
             tag: None,
-            limit: None,
+            limit,
             now_ms,
             lifetimes: self.settings.lifetimes,
         };
