@@ -175,6 +175,12 @@ fn commands_are_carried_out_in_order() {
     );
     assert_eq!(marks(&(add(1) + "-F INPUT\n" + &add(2))), [2]);
     assert_eq!(marks(&(add(1) + "-F\n" + &add(2))), [2]);
+    // Elements of a list are put in at the same number, one before the other (iptables 1.8.9).
+    let text = add(1) + &rule("-I INPUT -s 1.1.1.1,2.2.2.2", 2);
+    let sources = policy(&filter(&text));
+    let first = &chain(&sources, "INPUT").rules[0].tests;
+    let second = Cond::Src(AddrMatch::Ranges(RangeSet::range(0x0202_0202, 0x0202_0202)));
+    assert!(first.iter().any(|test| test.cond == second), "{first:?}");
     let lists = "-A INPUT -m mark --mark 9 -s 1.1.1.1,2.2.2.2\n-I INPUT 2 -m mark --mark 5\n\
         -D INPUT -m mark --mark 9 -s 2.2.2.2\n";
     let policy = policy(&filter(lists));

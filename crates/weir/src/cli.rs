@@ -47,6 +47,15 @@ pub enum Command {
     IpfwRecord(crate::ipfw::record::Args),
     /// Carry out a command of ipfw on a saved rule set; needs no privilege.
     Ipfw(crate::ipfw::tool::Args),
+    /// Change one rule of what is enforced, in iptables' words: -I INPUT 3 -s 192.0.2.1 -j DROP.
+    #[command(disable_help_flag = true)]
+    Iptables(crate::live::iptables::Args),
+    /// The same for IPv6.
+    #[command(disable_help_flag = true)]
+    Ip6tables(crate::live::iptables::Args),
+    /// Change, test or list the sets of what is enforced, in ipset's words.
+    #[command(visible_alias = "ipset", disable_help_flag = true)]
+    Set(crate::live::ipset::Args),
     /// Change the enforced IPFilter rules, or read and print rules, as IPFilter's ipf does.
     Ipf(cmd::ipf::Args),
     /// Print the enforced IPFilter lists or those of files, as IPFilter's ipfstat does.
@@ -101,7 +110,8 @@ impl Command {
             Command::Log(args) => args.json,
             Command::Unload(args) => args.json,
             Command::IpfwRecord(args) => args.json,
-            Command::Ipfw(_) => false,
+            Command::Ipfw(_) | Command::Set(_) => false,
+            Command::Iptables(_) | Command::Ip6tables(_) => false,
             Command::Ipftest(_) | Command::Ipf(_) | Command::Ipfstat(_) => false,
             Command::Ipmon(_) | Command::Ipnat(_) | Command::Ippool(_) => false,
             Command::Bench(args) => args.json(),

@@ -19,6 +19,7 @@ mod interfaces;
 mod ipf;
 mod ipfw;
 mod kernel;
+mod live;
 mod nat;
 mod netns;
 mod output;

@@ -28,6 +28,7 @@ pub use capturing::packet_of;
 use crate::cli::Command;
 use crate::exit::Exit;
 use crate::output::Output;
+use weir_policy::model::Family;
 
 /// Runs a command.
 pub fn run(command: Command, out: &mut Output) -> anyhow::Result<Exit> {
@@ -38,6 +39,9 @@ pub fn run(command: Command, out: &mut Output) -> anyhow::Result<Exit> {
         Command::Ipftest(args) => ipftest::run(&args, out),
         Command::IpfwRecord(args) => crate::ipfw::record::run(&args, out),
         Command::Ipfw(args) => crate::ipfw::tool::run(&args, out),
+        Command::Iptables(args) => crate::live::iptables::run(&args, Family::V4, out),
+        Command::Ip6tables(args) => crate::live::iptables::run(&args, Family::V6, out),
+        Command::Set(args) => crate::live::ipset::run(&args, out),
         Command::Ipf(args) => ipf::run(&args, out),
         Command::Ipfstat(args) => ipfstat::run(&args, out),
         Command::Ipmon(args) => ipmon::run(&args, out),

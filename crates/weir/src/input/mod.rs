@@ -228,22 +228,26 @@ pub fn parse_saved(saved: &Saved) -> anyhow::Result<Loaded> {
     Ok(loaded)
 }
 
-/// Parses and lowers the kept texts of a policy as they were when it was applied.
+/// Parses and lowers the kept texts of a policy as they were when it was applied; wrong texts are
+/// an error.
 pub fn load_saved(saved: &Saved) -> anyhow::Result<Loaded> {
+    let loaded = lower_saved(saved)?;
+    loaded.check_errors()?;
+    Ok(loaded)
+}
+
+/// The same; what is wrong with the texts is in what is returned.
+pub fn lower_saved(saved: &Saved) -> anyhow::Result<Loaded> {
     let reading = ReadingArgs {
         dialect: saved.dialect.clone(),
         allow_unsupported: saved.allow_unsupported,
         ..ReadingArgs::default()
     };
     let hosts = match lists(&saved.sources, &reading, Hosts::known(&saved.names)) {
-        Ok(loaded) => {
-            loaded.check_errors()?;
-            return Ok(loaded);
-        }
+        Ok(loaded) => return Ok(loaded),
         Err(hosts) => hosts,
     };
     let mut loaded = parse(&saved.sources, saved.dialect.as_deref())?;
     loaded.lower(hosts, saved.allow_unsupported);
-    loaded.check_errors()?;
     Ok(loaded)
 }

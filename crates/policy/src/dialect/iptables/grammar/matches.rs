@@ -44,7 +44,8 @@ pub static MATCHES: &[ModuleSpec] = &[
     m("ah", &[option("ahspi", Kind::Range(u32::MAX)).not()])
         .only(Family::V4)
         .with_protocols(&[AH]),
-    m("ah", AH6_OPTIONS).only(Family::V6).with_protocols(&[AH]),
+    // No protocol: ip6tables looks for the header among the extensions.
+    m("ah", AH6_OPTIONS).only(Family::V6),
     m("multiport", MULTIPORT_OPTIONS).with_protocols(&[TCP, UDP, UDPLITE, SCTP, DCCP]),
     m("iprange", IPRANGE_OPTIONS),
     m("mac", &[option("mac-source", Kind::Mac).not()]).at_hooks(RECEIVED),

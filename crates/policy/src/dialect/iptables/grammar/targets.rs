@@ -59,8 +59,12 @@ pub static TARGETS: &[ModuleSpec] = &[
         ]),
 ];
 
+/// Longer prefixes are read and then cut, as iptables does (`parse/canonical.rs`); this bound is
+/// only against nonsense.
+const PREFIX_READ_MAX: usize = 255;
+
 const LOG_OPTIONS: &[OptionSpec] = &[
-    option("log-prefix", Kind::Text(1, 29)),
+    option("log-prefix", Kind::Text(1, PREFIX_READ_MAX)),
     option("log-level", Kind::LogLevel),
     option("log-tcp-sequence", Kind::Flag),
     option("log-tcp-options", Kind::Flag),
@@ -70,7 +74,7 @@ const LOG_OPTIONS: &[OptionSpec] = &[
 ];
 
 const NFLOG_OPTIONS: &[OptionSpec] = &[
-    option("nflog-prefix", Kind::Text(1, 63)),
+    option("nflog-prefix", Kind::Text(1, PREFIX_READ_MAX)),
     option("nflog-group", Kind::Number(0, 65_535)),
     option("nflog-range", Kind::Number(0, U32)),
     option("nflog-size", Kind::Number(0, U32)),

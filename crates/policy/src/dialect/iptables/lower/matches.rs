@@ -5,7 +5,7 @@
 
 use super::super::ast::{Basic, Instance, Opt, Rule};
 use super::super::grammar::Tier;
-use super::super::names::small;
+use super::super::names::{protocols, small};
 use super::super::value::{Addresses, InterfaceName, Value};
 use super::Lowering;
 use super::hosts::{Host, bits, host};
@@ -91,6 +91,11 @@ impl Tests<'_, '_> {
         match spec.name {
             "comment" => {}
             "policy" => self.ipsec(instance),
+            "ah" if self.family == Family::V6 && !asks_for_ah(rule) => self.unsupported(
+                instance.at.0,
+                "`-m ah` of IPv6",
+                "take the rule out, or leave it to ip6tables beside weir",
+            ),
             "physdev" | "rpfilter" => {
                 let help = match (spec.name, self.family) {
                     ("rpfilter", Family::V4) => {
@@ -421,6 +426,13 @@ impl Tests<'_, '_> {
         self.lowering.histories.push(HistoryObject { shared, kind });
         self.push(negate, Cond::History(id));
     }
+}
+
+/// With `-p ah` no IPv6 packet matches, there as here: the header counts as an extension.
+fn asks_for_ah(rule: &Rule) -> bool {
+    rule.protocol
+        .as_ref()
+        .is_some_and(|basic| !basic.negated && basic.value == protocols::AH)
 }
 
 /// The test that a transport module without options makes: its header is there and readable.

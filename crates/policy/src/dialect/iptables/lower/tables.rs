@@ -396,7 +396,8 @@ fn place<'a>(
     match line.placement {
         Placement::Append => table.chains[chain].rules.insert(length, index),
         Placement::Insert(number) => {
-            let position = number as usize - 1 + offset;
+            // All elements are put in at the same number, so that the last one comes first.
+            let position = number as usize - 1;
             if position > length {
                 return Err(out_of_range(number));
             }

@@ -7,6 +7,10 @@ use crate::model::Family;
 use crate::syntax::Diagnostic;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+/// What the kernel's structures hold, without the zero at the end.
+const LOG_PREFIX_MAX: usize = 29;
+const NFLOG_PREFIX_MAX: usize = 63;
+
 impl Finish<'_> {
     pub(super) fn match_module(&mut self) {
         match self.instance.spec.name {
@@ -74,11 +78,13 @@ impl Finish<'_> {
                 };
                 self.default("reject-with", Value::Text(kind.into()));
             }
-            "LOG" => self.drop_default("log-level", &Value::Number(4)),
+            "LOG" => {
+                self.drop_default("log-level", &Value::Number(4));
+                self.shorten("log-prefix", LOG_PREFIX_MAX);
+            }
             "NFLOG" => self.nflog(),
             "MARK" => self.need_one(&["set-xmark"]),
             "CONNMARK" => self.connmark(),
-            "CT" => self.need_any(),
             "DSCP" => self.need_one(&["set-dscp"]),
             "TOS" => self.need_one(&["set-tos"]),
             "CLASSIFY" => self.need_one(&["set-class"]),
@@ -317,13 +323,42 @@ impl Finish<'_> {
         }
     }
 
+    /// Cuts a text off where the kernel's structure ends, as the original does, but says so.
+    fn shorten(&mut self, name: &str, most: usize) {
+        let Some(option) = self
+            .instance
+            .options
+            .iter_mut()
+            .find(|o| o.spec.name == name)
+        else {
+            return;
+        };
+        let Value::Text(text) = &option.value else {
+            return;
+        };
+        if text.len() <= most {
+            return;
+        }
+        let kept = (0..=most)
+            .rev()
+            .find(|&end| text.is_char_boundary(end))
+            .unwrap_or(0);
+        let message = format!("the value of `--{name}` is too long ({} bytes)", text.len());
+        let help = format!("only `{}` is used: {most} bytes at most", &text[..kept]);
+        option.value = Value::Text(text[..kept].into());
+        self.found
+            .push(Diagnostic::warning("bad-length", option.at.0, message).help(help));
+    }
+
     fn nflog(&mut self) {
-        if let Some(option) = self.remove("nflog-range") {
+        // Kept as written, because the original prints it back.
+        if let Some(option) = self.instance.option("nflog-range") {
             let message = "`--nflog-range` has never worked";
             let diagnostic = Diagnostic::warning("no-effect", option.at.0, message);
             self.found
                 .push(diagnostic.help("write `--nflog-size` to have packets cut"));
         }
+        self.shorten("nflog-prefix", NFLOG_PREFIX_MAX);
         self.drop_default("nflog-group", &Value::Number(0));
         self.drop_default("nflog-threshold", &Value::Number(0));
     }

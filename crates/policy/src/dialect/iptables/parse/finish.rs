@@ -34,6 +34,9 @@ pub(super) fn finish_rule(
     }
     check_interfaces(&rule, chain, table, &mut found);
     check_protocols(&rule, &mut found);
+    if family == Family::V6 {
+        check_extension(&rule, &mut found);
+    }
     check_tables(&rule, table, &mut found);
     check_together(&rule, &mut found);
     state.rule = rule;
@@ -117,6 +120,22 @@ fn check_protocols(rule: &Rule, found: &mut Vec<Diagnostic>) {
             diagnostic = diagnostic.related(at, "the rule has this instead");
         }
         found.push(diagnostic.help("a module of one protocol works only in a rule for it"));
+    }
+}
+
+/// IPv6 extension headers are no protocol of a packet: ip6tables, too, warns of such a rule.
+fn check_extension(rule: &Rule, found: &mut Vec<Diagnostic>) {
+    const EXTENSIONS: [u8; 5] = [0, 43, 44, protocols::AH, 60];
+    let extension = rule
+        .protocol
+        .as_ref()
+        .filter(|basic| !basic.negated && EXTENSIONS.contains(&basic.value));
+    if let Some(basic) = extension {
+        let message = "no packet matches: this protocol is an IPv6 extension header";
+        found.push(
+            Diagnostic::warning("never-matches", basic.at.0, message)
+                .help("what follows the header is the protocol of the packet"),
+        );
     }
 }
 

@@ -23,7 +23,7 @@ mod values;
 pub use address::Fault;
 pub(crate) use address::{ip, mask_bits};
 pub(crate) use numbers::number;
-pub(crate) use statement::built_in_chains;
+pub use statement::built_in_chains;
 
 use super::ast::{File, FileSource, Line, Name, Statement, StatementKind};
 use crate::model::{Family, SourceId, Table};

@@ -1,0 +1,201 @@
+//! Commands that change one rule or one member of a set of what is enforced, in the words of
+//! iptables and ipset.
+//!
+//! In: a namespace. Out: its texts with the command carried out, in force, whole or not at all, with
+//! the counters of the rules that are still there and the time that members of sets have left. The
+//! policy is compiled anew. Packets that are counted between reading the counters and the switch
+//! (milliseconds) are not carried over.
+
+pub mod ipset;
+pub mod iptables;
+mod members;
+mod sets;
+mod tables;
+
+use crate::enforce::{self, How};
+use crate::exit::{Exit, failure};
+use crate::input::{self, Loaded, Parsed};
+use crate::kernel::Kernel;
+use crate::rules::Places;
+use crate::state::{Lock, Saved, SavedSource};
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+use weir_policy::model::{Policy, RuleId, SourceId};
+use weir_policy::syntax::Severity;
+
+/// Where a line of a changed text comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct From {
+    /// Text and line of what was enforced.
+    line: (SourceId, u32),
+    /// Which of the rules of that line it is, and of how many.
+    part: (usize, usize),
+}
+
+/// A text for the changed policy.
+#[derive(Clone, Debug, Default)]
+pub struct Text {
+    /// Its name.
+    pub name: String,
+    /// Its lines, and whose counters they go on with.
+    pub lines: Vec<(String, Option<From>)>,
+}
+
+impl Text {
+    fn push(&mut self, line: impl Into<String>) {
+        self.lines.push((line.into(), None));
+    }
+}
+
+/// What is enforced in a namespace, held so that nobody else changes it.
+pub struct Held {
+    kernel: Kernel,
+    saved: Saved,
+    loaded: Loaded,
+    /// Seconds since it was put in force.
+    elapsed: u64,
+    now: u64,
+    _lock: Lock,
+}
+
+/// Packets and bytes of the rules of each line.
+type Counted = HashMap<(SourceId, u32), Vec<(u64, u64)>>;
+
+/// Ids of the rules of each line, in order.
+fn by_line(policy: &Policy) -> HashMap<(SourceId, u32), Vec<usize>> {
+    let places = Places::of(policy);
+    let mut out: HashMap<(SourceId, u32), Vec<usize>> = HashMap::new();
+    for id in 0..policy.rule_count {
+        if let Some(place) = places.get(RuleId(id)) {
+            let line = (place.origin.source, place.origin.line);
+            out.entry(line).or_default().push(id as usize);
+        }
+    }
+    out
+}
+
+impl Held {
+    /// What is enforced; nothing enforced is empty tables.
+    pub fn open(netns: Option<&str>) -> anyhow::Result<Self> {
+        let mut kernel = Kernel::open(netns)?;
+        let lock = kernel.store.lock()?;
+        kernel.refresh()?;
+        let saved = kernel.active_texts()?.unwrap_or_default();
+        let others = crate::ipf::are_meant(&saved.sources, saved.dialect.as_deref())
+            || crate::ipfw::are_meant(&saved.sources, saved.dialect.as_deref());
+        if others {
+            let message = "the policy that is enforced is not of iptables: `weir ipf` and \
+                           `weir ipfw` change those";
+            return Err(failure(Exit::Usage, message));
+        }
+        if kernel.store.pending()?.is_some() {
+            let message = "the policy is on trial: `weir confirm` it, or wait until it goes back";
+            return Err(failure(Exit::Negative, message));
+        }
+        let loaded = input::load_saved(&saved)?;
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |time| time.as_secs());
+        Ok(Held {
+            elapsed: now.saturating_sub(saved.applied_at),
+            kernel,
+            saved,
+            loaded,
+            now,
+            _lock: lock,
+        })
+    }
+
+    /// The sets, as they are now.
+    fn sets(&self) -> anyhow::Result<sets::Sets> {
+        let files = self.loaded.parsed.iter().filter_map(|(_, one)| match one {
+            Parsed::Sets(file) => Some(file),
+            Parsed::Rules(_) => None,
+        });
+        sets::Sets::of(files, self.elapsed)
+    }
+
+    /// The name of the first text of a kind.
+    fn name_of(&self, is_wanted: impl Fn(&Parsed) -> bool, otherwise: &str) -> String {
+        let mut all = self.loaded.parsed.iter();
+        let first = all.find(|(_, parsed)| is_wanted(parsed));
+        first.map_or_else(|| otherwise.to_owned(), |(id, _)| self.loaded.name(*id))
+    }
+
+    fn counted(&self) -> anyhow::Result<Counted> {
+        if self.kernel.generation().is_none() {
+            return Ok(Counted::new());
+        }
+        let policy = self.loaded.policy()?;
+        let all = self.kernel.counters(policy.rule_count)?;
+        let count = |id: &usize| all.get(*id).map_or((0, 0), |c| (c.packets, c.bytes));
+        let lines = by_line(policy).into_iter();
+        Ok(lines
+            .map(|(line, ids)| (line, ids.iter().map(count).collect()))
+            .collect())
+    }
+
+    /// Puts these texts in force. They are read as what was enforced was; an error leaves that.
+    fn replace(mut self, texts: Vec<Text>) -> anyhow::Result<()> {
+        let text = |text: &Text| SavedSource {
+            name: text.name.clone(),
+            text: text.lines.iter().fold(String::new(), |mut all, line| {
+                all.push_str(&line.0);
+                all.push('\n');
+                all
+            }),
+        };
+        let changed = Saved {
+            sources: texts.iter().map(text).collect(),
+            applied_at: self.now,
+            ..self.saved.clone()
+        };
+        let loaded = input::lower_saved(&changed)?;
+        if loaded.check_errors().is_err() {
+            loaded.tell(Severity::Error);
+        }
+        let policy = loaded.policy()?;
+        let counted = self.counted()?;
+        let mut counters = vec![(0, 0); policy.rule_count as usize];
+        for ((source, line), ids) in by_line(policy) {
+            let text = texts.get(usize::from(source.0));
+            let from = text.and_then(|text| text.lines.get(line as usize - 1)?.1);
+            let Some((from, old)) = from.and_then(|f| Some((f, counted.get(&f.line)?))) else {
+                continue;
+            };
+            let (part, parts) = from.part;
+            let mine = old.chunks(old.len().div_ceil(parts)).nth(part);
+            for (id, count) in ids.iter().zip(mine.unwrap_or_default()) {
+                counters[*id] = *count;
+            }
+        }
+        let compiled = loaded.compile()?;
+        let how = How {
+            counters,
+            ..How::default()
+        };
+        enforce::apply_locked(&mut self.kernel, &loaded, &compiled, &changed, &how)?;
+        Ok(())
+    }
+
+    /// The texts of the rules as they are, for a change of sets.
+    fn rule_texts(&self) -> anyhow::Result<Vec<Text>> {
+        tables::texts(&self.loaded, |family, all| self.rules_name(family, all))
+    }
+
+    fn rules_name(&self, family: weir_policy::model::Family, otherwise: &str) -> String {
+        let is_own = |parsed: &Parsed| matches!(parsed, Parsed::Rules(f) if f.family == family);
+        self.name_of(is_own, otherwise)
+    }
+
+    /// The text of sets, none without any.
+    fn set_text(&self, sets: &sets::Sets) -> Option<Text> {
+        let name = self.name_of(|parsed| matches!(parsed, Parsed::Sets(_)), "<ipset>");
+        let mut text = Text {
+            name,
+            ..Text::default()
+        };
+        sets.print().lines().for_each(|line| text.push(line));
+        (!text.lines.is_empty()).then_some(text)
+    }
+}
