@@ -453,7 +453,7 @@ static __always_inline void learned_link(struct walk *w, __u32 slot, __u32 gener
 
 /*
  * Make a state of w->learner, which has a number, for a packet that has been seen; whether that was
- * possible.
+ * possible. LEARNED_AGAIN: not within the limits; perhaps when nothing counts that is over.
  */
 __noinline int learned_make(struct walk *w, __u32 number)
 {
@@ -468,22 +468,13 @@ __noinline int learned_make(struct walk *w, __u32 number)
 		return 0;
 	if (!learned_may_begin(w) || w->view.attributes & IPF_UNTRACKABLE)
 		return 0;
-	if (!learned_admit(w->slot, number, w->learner.limit, w->learner.states_max)) {
-		learned_expire(w->now_ms);
-		if (!learned_admit(w->slot, number, w->learner.limit, w->learner.states_max)) {
-			__sync_fetch_and_add(&h->statistics[LEARNED_NO_ROOM], 1);
-			return 0;
-		}
-	}
+	if (!learned_admit(w->slot, number, w->learner.limit, w->learner.states_max))
+		return LEARNED_AGAIN;
 	if (!(w->learner.flags & WEIR_LEARN_LIMITED))
 		w->share = 0;
 	if (w->learner.flags & WEIR_LEARN_SOURCES && !limit_host(w)) {
-		learned_expire(w->now_ms);
-		if (!limit_host(w)) {
-			learned_dismiss(table, w->slot, number);
-			__sync_fetch_and_add(&h->statistics[LEARNED_NO_ROOM], 1);
-			return 0;
-		}
+		learned_dismiss(table, w->slot, number);
+		return LEARNED_AGAIN;
 	}
 	name = learned_name(w->packet.src, w->packet.dst, learned_ports(&w->packet),
 			    w->packet.proto, w->packet.family);
@@ -540,7 +531,7 @@ __noinline int learned_learn(struct walk *w, __u32 number, __u32 record_at)
 			learned_keep_of_learner(w);
 		return 1;
 	}
-	made = flags & WEIR_LEARN_STATE ? learned_make(w, number) : 1;
+	made = flags & WEIR_LEARN_STATE ? limit_make(w, number) : 1;
 	if (w->packet.fragment == WEIR_FRAGMENT_WHOLE)
 		return made;
 	if (made ? flags & (WEIR_LEARN_STATE | WEIR_LEARN_FRAGMENTS) :

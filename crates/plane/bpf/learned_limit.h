@@ -10,7 +10,25 @@
 #include "learned_share.h"
 #include "learned_table.h"
 
+#define LEARNED_AGAIN 2			/* of learned_make */
+
 __noinline int learned_make(struct walk *w, __u32 number);
+
+/* Make a state, with those out of the way that are over. learned_make can't call that deep. */
+static __always_inline int limit_make(struct walk *w, __u32 number)
+{
+	__u8 *table = learned_table();
+	int made = learned_make(w, number);
+
+	if (made != LEARNED_AGAIN || !table)
+		return made == 1;
+	learned_expire(w->now_ms);
+	made = learned_make(w, number);
+	if (made == LEARNED_AGAIN)
+		__sync_fetch_and_add(
+			&((struct learned_header *)table)->statistics[LEARNED_NO_ROOM], 1);
+	return made == 1;
+}
 
 static __always_inline void limit_describe(struct learned_share *s, const struct walk *w)
 {
@@ -94,7 +112,7 @@ __noinline int limit_host(struct walk *w)
 static __always_inline void limit_above(struct walk *w, __u8 *table, struct learned_share *s)
 {
 	__u64 exceeded = __sync_fetch_and_add(&s->exceeded, 1);
-	__u32 alerts = w->learner.alerts;
+	__u32 alerts = s->alerts;
 	struct learned_record *r;
 
 	w->limited = WEIR_VERDICT_DROP;
@@ -133,16 +151,18 @@ static __always_inline void limit_through(struct walk *w, __u8 *table, __u32 pla
 		__sync_fetch_and_add(&((struct share_header *)table)->statistics[SHARE_FULL], 1);
 		return;
 	}
-	if (__sync_fetch_and_add(&s->current, 1) >= w->learner.connections) {
+	if (__sync_fetch_and_add(&s->current, 1) >= s->configured) {
 		__sync_fetch_and_add(&s->current, -1);
 		limit_above(w, table, s);
 		return;
 	}
 	w->share = place + 1;
-	if (learned_make(w, number))
+	if (limit_make(w, number)) {
 		w->limited = WEIR_VERDICT_ACCEPT;
-	else
-		share_give(table, place, w->now_ms);
+		return;
+	}
+	share_give(table, place, w->now_ms);
+	w->share = 0;
 }
 
 /* What a limit that counts already says of a new connection. */
@@ -204,13 +224,16 @@ static __always_inline int limit_of_rule(struct walk *w, __u32 number, __u32 rec
 				s->src[0] = s->src[1] = 0;
 			s->kind = l->kind;
 		}
-		s->alerts = l->alerts;
-		s->rule = l->rule;
-		s->learner = number;
-		s->record_at = record_at;
-		s->generation = generation;
-		barrier();
-		s->configured = l->connections;
+		/* It stays that of the rule that began to count, which may have changed. */
+		if (!s->configured || s->generation != generation || s->learner == number) {
+			s->alerts = l->alerts;
+			s->rule = l->rule;
+			s->learner = number;
+			s->record_at = record_at;
+			s->generation = generation;
+			barrier();
+			s->configured = l->connections;
+		}
 	}
 	limit_through(w, table, place, number);
 	return 1;

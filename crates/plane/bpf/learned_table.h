@@ -304,10 +304,12 @@ __noinline int learned_admit(__u32 slot, __u32 learner, __u32 limit, __u32 state
 static __always_inline void learned_dismiss(__u8 *table, __u32 slot, __u32 learner)
 {
 	struct learned_header *h = (struct learned_header *)table;
+	__u64 at = learner;
 
 	__sync_fetch_and_add(&h->count, -1);
-	if (learner < LEARNED_LEARNERS)
-		__sync_fetch_and_add(&h->of_learner[slot & 1][learner], -1);
+	LEARNED_COPY(at);
+	if (at < LEARNED_LEARNERS)
+		__sync_fetch_and_add(&h->of_learner[slot & 1][at], -1);
 }
 
 /* An entry's lock, as long as that is worth waiting for; who has it may be interrupted by us. */

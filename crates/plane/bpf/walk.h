@@ -29,6 +29,7 @@ struct walk {
 	__u32 proposed;		/* verdict that stands until another is proposed, 0: none */
 	__u32 proposed_by;	/* its rule */
 	__u32 proposed_reject;
+	__u32 unlogged;		/* to be dropped, because it couldn't be logged */
 	struct weir_cursor cursor;
 	struct weir_handoff handoff;	/* edits for later hooks */
 	struct flow_entry copy;	/* of the flow's entry, see flow_meet */
@@ -159,10 +160,7 @@ __noinline int weir_advance(struct walk *w)
 	return entry_matched(w, e);
 }
 
-/*
- * One operation. Edits of the packet are remembered for the hook that can make them. 1: the packet
- * is to be dropped, because it couldn't be logged.
- */
+/* One operation. Edits of the packet are remembered for the hook that can make them. */
 __noinline int weir_operate(struct walk *w, __u32 op_at)
 {
 	const struct weir_op *op;
@@ -190,7 +188,9 @@ __noinline int weir_operate(struct walk *w, __u32 op_at)
 			.mark = w->packet.mark,
 		};
 
-		return !weir_report_event(&w->seen, &w->packet, &r) && must;
+		if (!weir_report_event(&w->seen, &w->packet, &r) && must)
+			w->unlogged = 1;
+		break;
 	}
 	case WEIR_OP_MARK:
 		w->packet.mark = (w->packet.mark & ~b) ^ a;
@@ -237,7 +237,7 @@ __noinline int weir_operate(struct walk *w, __u32 op_at)
 __noinline int weir_meet(struct walk *w)
 {
 	__u64 mask = image_mask();
-	__u32 tests, tests_at, ops, ops_at, blocked = 0;
+	__u32 tests, tests_at, ops, ops_at;
 	const struct weir_root *root;
 	const struct weir_entry *e;
 	const __u8 *image;
@@ -299,7 +299,7 @@ __noinline int weir_meet(struct walk *w)
 	for (int i = 0; i < WEIR_OPS_MAX; i++) {
 		if (i >= ops)
 			break;
-		blocked |= weir_operate(w, ops_at);
+		weir_operate(w, ops_at);
 		ops_at += sizeof(struct weir_op);
 	}
 	tests = e->rules;
@@ -314,7 +314,7 @@ __noinline int weir_meet(struct walk *w)
 				   w->packet.length);
 		}
 	}
-	if (blocked) {
+	if (w->unlogged) {
 		entry_matched(w, e);
 		w->deciding = w->proposed ? w->proposed_by : e->rule;
 		return WEIR_VERDICT_DROP;

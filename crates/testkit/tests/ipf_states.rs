@@ -141,7 +141,7 @@ fn text(rng: &mut Rng) -> String {
                 "block return-icmp",
             ],
         );
-        let log = one(rng, &["", "", "", " log", " log first", " log or-block"]);
+        let log = one(rng, &["", "", "", " log", " log first"]);
         let quick = one(rng, &["", " quick", " quick"]);
         let on = one(rng, &["", "", " on eth0", " on eth1"]);
         let proto = one(
@@ -453,7 +453,7 @@ fn states_mean_the_same_in_the_kernel() {
     ];
     assert!(all.iter().all(|count| *count > policies), "{tally:?}");
     // Rarer: not every text has a state made for a first fragment.
-    assert!(tally.fragments * 2 > policies, "{tally:?}");
+    assert!(tally.fragments * 4 > policies, "{tally:?}");
 }
 
 #[test]

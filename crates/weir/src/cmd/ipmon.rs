@@ -209,6 +209,7 @@ fn follow(args: &Args, writer: &mut Writer<'_>) -> anyhow::Result<Exit> {
                 break;
             }
         }
+        drop(states);
         live = Live::open(None)?;
     }
     Ok(Exit::Done)
