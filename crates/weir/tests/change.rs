@@ -76,6 +76,9 @@ fn rules_are_put_in_taken_out_and_replaced() {
     assert_eq!(before[&("INPUT".to_owned(), 3)], 2, "{before:?}");
     iptables("-I INPUT 2 -d 127.0.0.5/32 -p icmp -j DROP").expect(0);
     assert!(!reached(&netns, "127.0.0.5") && reached(&netns, "127.0.0.6"));
+    // Lines of the changed text are not taken for lines of the file.
+    let status = folder.weir(&["status", "--netns", &netns.0]).expect(0);
+    assert!(status.out.contains("changed:rules.v4"), "{status:?}");
     // Rules of one line are two; the third and fourth go on counting where they were.
     let now = packets(&folder, &netns);
     let count = |number: u64| now[&("INPUT".to_owned(), number)];

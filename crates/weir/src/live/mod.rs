@@ -58,6 +58,16 @@ pub struct Held {
     _lock: Lock,
 }
 
+/// What the lines of a changed text are told by: they are no longer those of the file. The end of
+/// the name stays, as it may tell the family.
+fn changed(name: &str) -> String {
+    const CHANGED: &str = "changed:";
+    match name.starts_with(CHANGED) {
+        true => name.to_owned(),
+        false => format!("{CHANGED}{name}"),
+    }
+}
+
 /// Packets and bytes of the rules of each line.
 type Counted = HashMap<(SourceId, u32), Vec<(u64, u64)>>;
 
@@ -138,7 +148,7 @@ impl Held {
     /// Puts these texts in force. They are read as what was enforced was; an error leaves that.
     fn replace(mut self, texts: Vec<Text>) -> anyhow::Result<()> {
         let text = |text: &Text| SavedSource {
-            name: text.name.clone(),
+            name: changed(&text.name),
             text: text.lines.iter().fold(String::new(), |mut all, line| {
                 all.push_str(&line.0);
                 all.push('\n');
