@@ -10,6 +10,7 @@ const OBJECTS: &[&str] = &[
     "netfilter",
     "learned",
     "ingress",
+    "early",
     "tcx",
     "flow_test",
     "classify_test",

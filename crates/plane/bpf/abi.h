@@ -228,6 +228,7 @@ enum weir_address_type {	/* bits, as model::AddrType counts */
 	WEIR_ADDRESS_MULTICAST = 4,
 	WEIR_ADDRESS_UNICAST = 8,
 	WEIR_ADDRESS_UNSPECIFIED = 16,
+	WEIR_ADDRESS_ANYCAST = 32,
 };
 struct weir_local {
 	__u64 first[2];
@@ -318,7 +319,8 @@ enum weir_policy_bits {
 	WEIR_POLICY_EGRESS = 1 << 21,	/* tcx programs are needed */
 	WEIR_POLICY_SEVERAL = 1 << 22,	/* a packet may come to more than one of our hooks */
 	/* 1 << 23: see plane::hooks, of no matter here */
-	WEIR_POLICY_INGRESS = 1 << 24,	/* PREROUTING sets marks: judged at tcx ingress */
+	WEIR_POLICY_INGRESS = 1 << 24,	/* PREROUTING is judged at tcx ingress */
+	WEIR_POLICY_XDP = 1 << 25,	/* its drops are made at XDP where they can be */
 };
 
 /* What one hook tells a later one about a packet (map handoff, key: address of the sk_buff). */
@@ -328,6 +330,8 @@ enum weir_edit {
 	WEIR_EDIT_MSS = 4,		/* lower the MSS option to mss; 0: clamp to the path MTU */
 	WEIR_EDIT_PRIORITY = 8,
 	WEIR_EDIT_NOTRACK = 16,
+	WEIR_EDIT_TTL = 32,		/* ttl = ttl + ttl_change, within 0 and 255 */
+	WEIR_EDIT_TTL_SET = 64,		/* first of all, ttl = ttl_set */
 };
 struct weir_handoff {
 	__u32 edits;		/* enum weir_edit */
@@ -341,6 +345,9 @@ struct weir_handoff {
 	__u8 state;		/* what the first hook found, 0: did not look */
 	__u8 family;
 	__u32 connmark;		/* of a conversation that this packet begins */
+	__s16 ttl_change;
+	__u8 ttl_set;
+	__u8 reserved;
 };
 
 /*

@@ -62,7 +62,7 @@ __noinline int bench_once(struct lookup *l)
 
 	if (!l || !image)
 		return 1;
-	return lookup_step(image, image_mask, &l->packet, &l->cursor);
+	return lookup_step(image, image_mask, l->packet.family == 6, &l->packet, &l->cursor);
 }
 
 __noinline int bench_probe(struct lookup *l)

@@ -253,16 +253,13 @@ static __always_inline void chunk_seek(const __u8 *image, __u64 mask, struct wei
 	__u32 low = 0, count = c->terms, at = c->positions_at;
 
 	for (int i = 0; i < 13; i++) {
-		__u32 half = count >> 1;
+		__u32 half = count >> 1, before;
 
 		if (!count)
 			break;
-		if (IMAGE_U32(image, mask, at + (low + half) * 4) < from) {
-			low += half + 1;
-			count -= half + 1;
-		} else {
-			count = half;
-		}
+		before = below32(IMAGE_U32(image, mask, at + (low + half) * 4), from);
+		low += (half + 1) & before;
+		count = half ^ ((half ^ (count - half - 1)) & before);
 	}
 	cursor->first = low;
 	if (cursor->word_at == low / 64)
@@ -546,10 +543,10 @@ static __always_inline void lookup_probe(const __u8 *image, __u64 mask, const st
  * Look for the next entry that holds, in a few words of one chunk. Returns true when
  * cursor->position is it; the last entry of a root, the chain policy, holds for every packet. False:
  * call again, after lookup_probe when cursor->stale (the two are apart because the verifier
- * multiplies what follows each other). WEIR_LOOKUPS_MAX bounds the calls of one packet.
+ * multiplies what follows each other). `v6`: of the root. WEIR_LOOKUPS_MAX bounds the calls of one packet.
  */
-static __always_inline bool lookup_step(const __u8 *image, __u64 mask, const struct weir_packet *p,
-					struct weir_cursor *cursor)
+static __always_inline bool lookup_step(const __u8 *image, __u64 mask, bool v6,
+					const struct weir_packet *p, struct weir_cursor *cursor)
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, cursor->root_at);
 	__u32 last = root->entries - 1, from = cursor->position, hashed = cursor->hashed;
@@ -562,7 +559,7 @@ static __always_inline bool lookup_step(const __u8 *image, __u64 mask, const str
 	if (cursor->begun && cursor->head >= from) {
 		position = cursor->head;
 	} else if (cursor->chunk_at < cursor->chunk_end) {
-		if (!chunk_next(image, mask, root->family == 6, p, cursor, from))
+		if (!chunk_next(image, mask, v6, p, cursor, from))
 			return false;
 		position = cursor->head;
 	}

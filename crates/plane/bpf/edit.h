@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Changes of headers on the way out, with their checksums: TOS byte or traffic class, and the
+ * Changes of headers on the way out, with their checksums: TOS byte or traffic class, TTL, and the
  * maximum segment size of a SYN (RFC 9293 section 3.7.1). Packets that are not cut up yet stay
  * whole: their headers are copied to every segment. For programs on tcx.
  */
@@ -30,6 +30,30 @@ static __always_inline int edit_tos(struct __sk_buff *skb, __u32 at, const struc
 	if (h->family == 4 && bpf_l3_csum_replace(skb, at + 10, word, changed, 2))
 		return -1;
 	return bpf_skb_store_bytes(skb, at, &changed, 2, 0);
+}
+
+static __always_inline int edit_ttl(struct __sk_buff *skb, __u32 at, const struct weir_handoff *h)
+{
+	__u32 place = at + (h->family == 4 ? 8 : 7);
+	__u8 bytes[2] = {}, old;
+	__u16 before, after;
+	__s32 ttl;
+
+	/* In IPv4 with the protocol behind it, because checksums are of words. */
+	if (bpf_skb_load_bytes(skb, place, bytes, 1) ||
+	    (h->family == 4 && bpf_skb_load_bytes(skb, place, bytes, 2)))
+		return -1;
+	old = bytes[0];
+	ttl = (h->edits & WEIR_EDIT_TTL_SET ? h->ttl_set : old) + h->ttl_change;
+	ttl = ttl < 0 ? 0 : ttl > 255 ? 255 : ttl;
+	if (ttl == old)
+		return 0;
+	before = bpf_htons((__u16)old << 8 | bytes[1]);
+	after = bpf_htons((__u16)ttl << 8 | bytes[1]);
+	if (h->family == 4 && bpf_l3_csum_replace(skb, at + 10, before, after, 2))
+		return -1;
+	bytes[0] = ttl;
+	return bpf_skb_store_bytes(skb, place, bytes, 1, 0);
 }
 
 struct mss_walk {

@@ -61,7 +61,11 @@ enum weir_feature {		/* bits of weir_header.features */
 	WEIR_FEATURE_HISTORY = 4,	/* tests that remember */
 	WEIR_FEATURE_LIFETIMES = 8,	/* loaded_ms matters */
 	WEIR_FEATURE_LEARNED = 16,	/* rules make states: learned.bpf.c */
+	WEIR_FEATURE_TABLES = 32,	/* some root has hashed tables */
+	WEIR_FEATURE_RARE = 64,		/* tests of what is not in struct weir_packet */
 };
+/* Above those of images: hooks of IPv6 are needed (load.rs, FAMILY_V6). */
+#define WEIR_FEATURE_V6 (1U << 31)
 
 struct weir_pattern {
 	__u64 name[2];
@@ -318,6 +322,7 @@ enum weir_op_kind {
 	WEIR_OP_TOS = 8,
 	WEIR_OP_CLASSIFY = 9,
 	WEIR_OP_MSS = 10,
+	WEIR_OP_TTL = 13,
 };
 
 /* A structure in the image. `image` is a map value, `at` an offset. */

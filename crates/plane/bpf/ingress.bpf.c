@@ -6,7 +6,7 @@
  *
  * Only packets that will surely come to the hook are judged here, so that nothing is counted that
  * iptables would not see. Others are left to the hook, where their mark comes too late for routing:
- * fragments, which are put together in between. Sources: RFC 791, 1071, 8200; ip_rcv(), ipv6_rcv().
+ * fragments, which are put together in between (sound.h).
  */
 #include "maps.h"
 #include "flow.h"
@@ -16,6 +16,8 @@
 #include "walk.h"
 #include "classes.h"
 #include "judge.h"
+#include "sound.h"
+#include "translated.h"
 
 #define TCX_NEXT -1
 #define TCX_DROP 2
@@ -23,63 +25,16 @@
 #define ETH_P_IPV6 0x86dd
 #define VLAN_ID 0xfff
 #define PACKET_OTHERHOST 3
-#define IFF_LOOPBACK (1 << 3)
-#define IFF_SLAVE (1 << 11)
-/* Ports of a bridge, of Open vSwitch, of a team: the packet is received by what they belong to. */
-#define IFF_PORT (1 << 9 | 1 << 10 | 1 << 13)
 #define HEADERS 256	/* bytes that are made readable */
 
 /* Whether the packet is received by this very interface, for this host or to be forwarded. */
 static __always_inline bool is_received(struct __sk_buff *skb, const struct sk_buff___local *kernel)
 {
-	const struct net_device___local *device = kernel->dev;
-
 	if (meta_packet_type(kernel) == PACKET_OTHERHOST)
 		return false;
 	if (skb->vlan_present && skb->vlan_tci & VLAN_ID)
 		return false;
-	return !(device->flags & IFF_SLAVE) &&
-	       !(BPF_CORE_READ_BITFIELD(device, priv_flags) & IFF_PORT);
-}
-
-/* Whether the checksum of an IPv4 header is right; without, IP discards the packet unseen. */
-__noinline int weir_header_sound(const struct weir_bytes *b)
-{
-	__u32 sum = 0, words;
-
-	if (!b)
-		return 0;
-	words = (BYTES_AT(b->base)->in6_u.u6_addr8[0] & 15) * 2;
-	if (words * 2 > b->have)
-		return 0;
-	for (__u32 i = 0; i < 30; i++) {
-		if (i >= words)
-			break;
-		sum += BYTES_AT(b->base + i * 2)->in6_u.u6_addr16[0];
-	}
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return sum == 0xffff;
-}
-
-static __always_inline bool is_loopback6(const __u64 address[2])
-{
-	return !address[0] && address[1] == 1;
-}
-
-/* Whether IP hands the packet on to netfilter. */
-static __always_inline bool is_sound(struct walk *w)
-{
-	const struct weir_packet *p = &w->packet;
-
-	if (p->fragment != WEIR_FRAGMENT_WHOLE || p->length > w->seen.bytes.wire)
-		return false;
-	if (p->family == 4)
-		return weir_header_sound(&w->seen.bytes);
-	if (p->src[0] >> 56 == 0xff)
-		return false;
-	return DEVICE_AT(w->seen.in)->flags & IFF_LOOPBACK ||
-	       !(is_loopback6(p->src) || is_loopback6(p->dst));
+	return device_receives(kernel->dev);
 }
 
 /* The packet's bytes as they are now. False: the network header is not where it can be read. */
@@ -123,7 +78,91 @@ static __always_inline bool see(struct __sk_buff *skb, struct sk_buff___local *k
 	w->packet.hook = WEIR_HOOK_PREROUTING ^ c->zero;
 	w->packet.mark = skb->mark;
 	w->packet.packet_type = meta_packet_type(kernel);
-	return !broken && is_sound(w);
+	return !broken && is_sound(&w->packet, &w->seen);
+}
+
+struct bpf_ct_opts___local {
+	__s32 netns_id;
+	__s32 error;
+	__u8 l4proto;
+	__u8 dir;		/* told: the direction found */
+	__u8 reserved[2];
+};
+
+/* Not there while the kernel's connection tracking is a module that nothing has loaded. */
+extern struct nf_conn___local *bpf_skb_ct_lookup(struct __sk_buff *skb,
+						 struct bpf_sock_tuple *tuple, __u32 tuple_size,
+						 struct bpf_ct_opts___local *opts,
+						 __u32 opts_size) __ksym __weak;
+extern void bpf_ct_release(struct nf_conn___local *ct) __ksym __weak;
+
+/* Where later hooks see a TCP or UDP packet go, asked of the kernel's tracking: enum weir_end. */
+static __always_inline int later_end(struct __sk_buff *skb, struct walk *w)
+{
+	struct bpf_ct_opts___local opts = { .netns_id = BPF_F_CURRENT_NETNS };
+	const struct weir_packet *p = &w->packet;
+	struct bpf_sock_tuple tuple = {};
+	struct nf_conn___local *ct;
+	int end = WEIR_END_SAME;
+	__u64 address;
+
+	if (!bpf_ksym_exists(bpf_skb_ct_lookup) || !translated_knows())
+		return WEIR_END_SAME;
+	opts.l4proto = p->proto;
+	if (p->family == 4) {
+		tuple.ipv4.saddr = bpf_htonl(p->src[1]);
+		tuple.ipv4.daddr = bpf_htonl(p->dst[1]);
+		tuple.ipv4.sport = bpf_htons(p->src_port);
+		tuple.ipv4.dport = bpf_htons(p->dst_port);
+		ct = bpf_skb_ct_lookup(skb, &tuple, sizeof(tuple.ipv4), &opts, sizeof(opts));
+	} else {
+		for (int i = 0; i < 2; i++) {
+			tuple.ipv6.saddr[i * 2] = bpf_htonl(p->src[i] >> 32);
+			tuple.ipv6.saddr[i * 2 + 1] = bpf_htonl(p->src[i]);
+			tuple.ipv6.daddr[i * 2] = bpf_htonl(p->dst[i] >> 32);
+			tuple.ipv6.daddr[i * 2 + 1] = bpf_htonl(p->dst[i]);
+		}
+		tuple.ipv6.sport = bpf_htons(p->src_port);
+		tuple.ipv6.dport = bpf_htons(p->dst_port);
+		ct = bpf_skb_ct_lookup(skb, &tuple, sizeof(tuple.ipv6), &opts, sizeof(opts));
+	}
+	if (!ct)
+		return WEIR_END_SAME;
+	address = (__u64)ct;
+	if (is_translated(address))
+		end = other_end(w, address, opts.dir, true);
+	bpf_ct_release(ct);
+	return end;
+}
+
+/*
+ * Connection tracking, before the kernel has translated anything. Where that leaves open what later
+ * hooks will find, they look themselves.
+ */
+static __always_inline void track_received(struct __sk_buff *skb, struct walk *w,
+					   struct weir_control *c, struct weir_packet *about,
+					   __u32 bits)
+{
+	bool asked = w->packet.transport == WEIR_TRANSPORT_TCP ||
+		     w->packet.transport == WEIR_TRANSPORT_UDP;
+	int end;
+
+	track(w, c, about, false, bits);
+	if (!(bits & WEIR_POLICY_EARLY_STATE) || w->packet.state & ~(WEIR_STATE_NEW | WEIR_STATE_INVALID))
+		return;
+	if (!asked) {
+		if (w->packet.transport != WEIR_TRANSPORT_ICMP ||
+		    w->packet.state == WEIR_STATE_INVALID)
+			w->handoff.state = 0;
+		return;
+	}
+	end = later_end(skb, w);
+	if (end != WEIR_END_OTHER)
+		return;
+	w->handoff.state = 0;
+	weir_turn(w, end);
+	track(w, c, about, false, bits);
+	weir_turn(w, end);
 }
 
 /* Tell the hook what became of the packet. */
@@ -187,7 +226,7 @@ static __always_inline int judge_received(struct __sk_buff *skb, struct sk_buff_
 	w->packet.state = WEIR_STATE_INVALID;
 	verdict = walk_table(image, WEIR_TABLE_RAW, w);
 	if (verdict == WEIR_VERDICT_ACCEPT) {
-		track(w, c, &s->about, false, bits);
+		track_received(skb, w, c, &s->about, bits);
 		verdict = walk_table(image, WEIR_TABLE_MANGLE, w);
 	}
 	if (verdict != WEIR_VERDICT_ACCEPT) {

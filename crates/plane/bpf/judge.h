@@ -65,7 +65,7 @@ static __always_inline int walk_table(const __u8 *image, __u8 table, struct walk
 {
 	__u32 root = image_root(image, &w->packet, table);
 
-	return root ? weir_walk(image, root, w) : WEIR_VERDICT_ACCEPT;
+	return root ? weir_walk(root, w) : WEIR_VERDICT_ACCEPT;
 }
 
 #endif

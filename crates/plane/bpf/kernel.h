@@ -42,8 +42,30 @@ struct net_device___local {
 	unsigned int flags;
 	unsigned long priv_flags : 32;	/* not a bit field before 6.9 */
 } __relocated;
-/* Of the kernel's own connection tracking: only the offset of the status is asked for. */
-struct nf_conn___local { unsigned long status; } __relocated;
+/* Of the kernel's own connection tracking only offsets are asked for. */
+union nf_inet_addr___local { __u32 all[4]; } __relocated;
+union nf_conntrack_man_proto___local { __u16 all; } __relocated;
+struct nf_conntrack_man___local {
+	union nf_inet_addr___local u3;
+	union nf_conntrack_man_proto___local u;
+} __relocated;
+struct nf_conntrack_tuple___local {
+	struct nf_conntrack_man___local src;
+	struct {
+		union nf_inet_addr___local u3;
+		union {
+			__u16 all;
+		} u;
+		__u8 protonum;
+	} dst;
+} __relocated;
+struct nf_conntrack_tuple_hash___local {
+	struct nf_conntrack_tuple___local tuple;
+} __relocated;
+struct nf_conn___local {
+	struct nf_conntrack_tuple_hash___local tuplehash[2];
+	unsigned long status;
+} __relocated;
 struct xfrm_state___local;
 struct dst_entry___local { struct xfrm_state___local *xfrm; } __relocated;
 enum skb_ext_id___local { SKB_EXT_SEC_PATH___local = 1 };

@@ -76,7 +76,7 @@ static __always_inline bool lane_first(const __u8 *image, __u64 mask, const stru
 	f->position = WEIR_NONE;
 	f->rest = 0;
 	f->complete = true;
-	if (root->tables) {
+	if (weir_may(WEIR_FEATURE_TABLES) && root->tables) {
 		hashed = probe_tables(image, mask, root, v6, p, 0, zero);
 		f->complete = false;
 	}

@@ -30,6 +30,11 @@ SEC(".rodata.weir") const volatile struct weir_settings weir_settings = {
 #define weir_rule_capacity (weir_settings.rule_capacity)
 #define weir_history_mask (weir_settings.history_mask)
 #define weir_testing (weir_settings.testing)
+/*
+ * Whether policies of these programs may use something: what none uses costs no time of the
+ * verifier. load.rs loads anew for a policy that does.
+ */
+#define weir_may(feature) ((weir_settings.features & (feature)) != 0)
 
 #define FLAT_ARRAY(name, entries, bytes)                                                           \
 	struct {                                                                                   \

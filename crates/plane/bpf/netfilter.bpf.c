@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The program on netfilter hooks: PREROUTING at priority -300 (raw, mangle), the others at 0
- * (OUTPUT: raw, mangle, filter; INPUT, FORWARD: mangle, filter; POSTROUTING: mangle). Where a packet
- * leaves the filter, its flow is confirmed. One program, because the kernel verifies each anew.
+ * The program on netfilter hooks: PREROUTING at priority -300 (raw, mangle; at -150 where rules ask
+ * about flows there: translated.h), the others at 0 (OUTPUT: raw, mangle, filter; INPUT, FORWARD:
+ * mangle, filter; POSTROUTING: mangle). Where a packet leaves the filter, its flow is confirmed.
+ * One program, because the kernel verifies each anew.
  *
  * Netfilter programs run with preemption on when a process sends, so nothing is kept in per-CPU
  * memory between two instructions: all state of a packet is on the stack.
@@ -18,6 +19,7 @@
 #include "judge.h"
 #include "judged.h"
 #include "lane_meet.h"
+#include "translated.h"
 
 static __always_inline int parse_at(struct weir_packet *p, const struct weir_bytes *bytes, __u8 pf)
 {
@@ -169,11 +171,43 @@ static __always_inline void testing_parse(struct weir_control *c, struct walk *w
 	testing_result(c, w, 0);
 }
 
+/*
+ * The tables of a hook. At PREROUTING a flow is looked for as later hooks know it; raw and mangle of
+ * OUTPUT see where the sender wanted the packet to go.
+ */
+static __always_inline int judge_tables(const __u8 *image, struct walk *w, struct weir_control *c,
+					struct brought *b, bool last, __u32 bits)
+{
+	bool output = w->packet.hook == WEIR_HOOK_OUTPUT;
+	bool received = w->packet.hook == WEIR_HOOK_PREROUTING;
+	int verdict = WEIR_VERDICT_ACCEPT, end = WEIR_END_SAME;
+
+	if (output || (received && bits & WEIR_POLICY_EARLY_STATE))
+		end = weir_other_end(w, received);
+	if (output)
+		weir_turn(w, end);
+	if (received || output)
+		verdict = walk_table(image, WEIR_TABLE_RAW, w);
+	if (verdict != WEIR_VERDICT_ACCEPT)
+		return verdict;
+	weir_turn(w, end);
+	track(w, c, &b->scratch->about, last, bits);
+	weir_turn(w, end);
+	if (received && end == WEIR_END_RELATED && w->packet.state == WEIR_STATE_INVALID)
+		w->packet.state = w->handoff.state = WEIR_STATE_RELATED;
+	verdict = walk_table(image, WEIR_TABLE_MANGLE, w);
+	if (output)
+		weir_turn(w, end);
+	if (verdict != WEIR_VERDICT_ACCEPT)
+		return verdict;
+	return walk_table(image, WEIR_TABLE_FILTER, w);
+}
+
 static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct weir_control *c,
 				      struct brought *b)
 {
 	struct walk *w = (struct walk *)b->scratch->walk;
-	int verdict = WEIR_VERDICT_ACCEPT, broken;
+	int verdict, broken;
 	const __u8 *image;
 	bool first, carries, last;
 	__u32 bits;
@@ -207,14 +241,7 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 	w->packet.state = WEIR_STATE_INVALID;
 	/* The hooks at which the filter table ends a packet's way through us, but for POSTROUTING. */
 	last = w->packet.hook >= WEIR_HOOK_INPUT && w->packet.hook <= WEIR_HOOK_OUTPUT;
-	if (w->packet.hook == WEIR_HOOK_PREROUTING || w->packet.hook == WEIR_HOOK_OUTPUT)
-		verdict = walk_table(image, WEIR_TABLE_RAW, w);
-	if (verdict == WEIR_VERDICT_ACCEPT) {
-		track(w, c, &b->scratch->about, last, bits);
-		verdict = walk_table(image, WEIR_TABLE_MANGLE, w);
-	}
-	if (verdict == WEIR_VERDICT_ACCEPT)
-		verdict = walk_table(image, WEIR_TABLE_FILTER, w);
+	verdict = judge_tables(image, w, c, b, last, bits);
 	testing_result(c, w, verdict);
 	if (verdict != WEIR_VERDICT_ACCEPT)
 		return refuse(c, w, verdict);

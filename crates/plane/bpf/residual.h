@@ -222,7 +222,9 @@ __noinline int test_rare(struct walk *w, __u32 test_at)
 	case WEIR_TEST_HANDLING:
 		return !!(meta_handling(&w->seen) & t->a);
 	case WEIR_TEST_CT:
-		return flow_field_test(w->slot, test_at, p, &w->flow, w->now_ms);
+		return weir_may(WEIR_FEATURE_FLOW_FIELDS) ?
+			       flow_field_test(w->slot, test_at, p, &w->flow, w->now_ms) :
+			       WEIR_ABSENT;
 	}
 	return WEIR_ABSENT;
 }
@@ -285,8 +287,7 @@ __noinline int test_packet(struct walk *w, __u32 test_at)
  */
 static __always_inline int test_any(struct walk *w, const struct weir_residual *t, __u32 test_at)
 {
-	/* What no policy uses yet costs no time of the verifier: load.rs loads anew when one does. */
-	if (weir_settings.features & WEIR_FEATURE_HISTORY && t->kind == WEIR_TEST_HISTORY)
+	if (weir_may(WEIR_FEATURE_HISTORY) && t->kind == WEIR_TEST_HISTORY)
 		return history_test(w->slot, t->at, &w->packet, &w->flow, w->now_ms);
 	switch (t->kind) {
 	case WEIR_TEST_CONNMARK:
@@ -300,7 +301,7 @@ static __always_inline int test_any(struct walk *w, const struct weir_residual *
 	case WEIR_TEST_STATE:
 	case WEIR_TEST_HANDLING:
 	case WEIR_TEST_CT:
-		return test_rare(w, test_at);
+		return weir_may(WEIR_FEATURE_RARE) ? test_rare(w, test_at) : WEIR_ABSENT;
 	}
 	return test_packet(w, test_at);
 }

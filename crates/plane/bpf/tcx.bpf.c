@@ -46,6 +46,8 @@ int weir_egress(struct __sk_buff *skb)
 		skb->priority = h.priority;
 	if (h.edits & WEIR_EDIT_TOS && edit_tos(skb, at, &h))
 		return TCX_DROP;
+	if (h.edits & WEIR_EDIT_TTL && edit_ttl(skb, at, &h))
+		return TCX_DROP;
 	if (h.edits & WEIR_EDIT_MSS) {
 		__u32 tcp = tcp_offset(skb, at, h.family);
 

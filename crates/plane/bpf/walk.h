@@ -32,6 +32,8 @@ struct walk {
 	__u32 unlogged;		/* to be dropped, because it couldn't be logged */
 	struct weir_cursor cursor;
 	struct weir_handoff handoff;	/* edits for later hooks */
+	__u64 other[2];		/* destination at other hooks: translated.h */
+	__u32 other_port;
 	struct flow_entry copy;	/* of the flow's entry, see flow_meet */
 #ifdef WEIR_LEARNED
 	__u32 learned;		/* slot of the state found, plus 1; 0: none */
@@ -120,7 +122,7 @@ __noinline int weir_probe(struct walk *w)
 	const __u8 *image;
 	__u32 from, zero;
 
-	if (!w)
+	if (!w || !weir_may(WEIR_FEATURE_TABLES))
 		return 0;
 	image = weir_image(w->slot & 1);
 	if (!image)
@@ -128,7 +130,7 @@ __noinline int weir_probe(struct walk *w)
 	root = IMAGE_AT(struct weir_root, image, mask, w->cursor.root_at);
 	from = w->cursor.position;
 	zero = w->seen.bytes.zero;
-	w->cursor.hashed = root->family == 6 ?
+	w->cursor.hashed = weir_may(WEIR_FEATURE_V6) && root->family == 6 ?
 				   probe_tables(image, mask, root, true, &w->packet, from, zero) :
 				   probe_tables(image, mask, root, false, &w->packet, from, zero);
 	w->cursor.stale = false;
@@ -142,13 +144,15 @@ __noinline int weir_advance(struct walk *w)
 	const struct weir_root *root;
 	const struct weir_entry *e;
 	const __u8 *image;
+	bool v6;
 
 	if (!w)
 		return WEIR_VERDICT_DROP;
 	image = weir_image(w->slot & 1);
 	if (!image)
 		return WEIR_VERDICT_DROP;
-	if (!lookup_step(image, mask, &w->packet, &w->cursor))
+	v6 = weir_may(WEIR_FEATURE_V6) && w->packet.family == 6;
+	if (!lookup_step(image, mask, v6, &w->packet, &w->cursor))
 		return WEIR_STEP_ON;
 	root = IMAGE_AT(struct weir_root, image, mask, w->cursor.root_at);
 	e = IMAGE_AT(struct weir_entry, image, mask,
@@ -158,6 +162,19 @@ __noinline int weir_advance(struct walk *w)
 	if (e->verdict == WEIR_VERDICT_HOT_DROP)
 		return hot_drop(w);
 	return entry_matched(w, e);
+}
+
+/* The TTL is set, or changed by a number that may be negative; so on top of what was said before. */
+static __always_inline void operate_ttl(struct weir_handoff *h, __u8 changes, __u32 value)
+{
+	__s32 all = changes ? h->ttl_change + (__s32)value : 0;
+
+	if (!changes) {
+		h->edits |= WEIR_EDIT_TTL_SET;
+		h->ttl_set = value;
+	}
+	h->ttl_change = all > 255 ? 255 : all < -255 ? -255 : all;
+	h->edits |= WEIR_EDIT_TTL;
 }
 
 /* One operation. Edits of the packet are remembered for the hook that can make them. */
@@ -224,6 +241,9 @@ __noinline int weir_operate(struct walk *w, __u32 op_at)
 	case WEIR_OP_CLASSIFY:
 		w->handoff.priority = a;
 		w->handoff.edits |= WEIR_EDIT_PRIORITY;
+		break;
+	case WEIR_OP_TTL:
+		operate_ttl(&w->handoff, op->small, a);
 		break;
 	case WEIR_OP_MSS:
 		w->handoff.mss = a;
@@ -360,13 +380,27 @@ __noinline int weir_walk_on(struct walk *w)
 	return WEIR_VERDICT_DROP;
 }
 
+/* Stand before the first entry of a root. A function, because a packet meets up to three roots. */
+__noinline int weir_begin(struct walk *w, __u32 root_at)
+{
+	const __u8 *image;
+
+	if (!w)
+		return 0;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return 0;
+	w->proposed = 0;
+	lookup_begin(image, image_mask(), root_at, &w->packet, &w->cursor);
+	return 0;
+}
+
 #define WEIR_STEPS_INLINE 3	/* most walks end within these */
 
 /* Walk one root; enum weir_verdict. Reject kinds are in w->reject. */
-static __always_inline int weir_walk(const __u8 *image, __u32 root_at, struct walk *w)
+static __always_inline int weir_walk(__u32 root_at, struct walk *w)
 {
-	w->proposed = 0;
-	lookup_begin(image, image_mask(), root_at, &w->packet, &w->cursor);
+	weir_begin(w, root_at);
 	for (int i = 0; i < WEIR_STEPS_INLINE; i++) {
 		int step = walk_step(w);
 

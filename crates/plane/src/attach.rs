@@ -17,12 +17,11 @@ use crate::sys::{bpf, socket};
 pub fn attach(instance: &Instance, number: u32, path: &Path, bits: u32) -> Result<()> {
     let present = pin::links(path);
     for place in hooks::places(bits) {
-        let defragment = hooks::is_defragmented(bits, place.family);
-        let name = place.pin_name(defragment);
+        let name = place.pin_name(bits);
         if present.contains(&name) {
             continue;
         }
-        let link = attach_place(instance, number, place, defragment)?;
+        let link = attach_place(instance, number, place, bits)?;
         let path = path.join(&name);
         bpf::pin(link.as_fd(), &path).map_err(file("pinning", &path))?;
     }
@@ -41,34 +40,34 @@ fn attach_place(
     instance: &Instance,
     number: u32,
     place: Place,
-    defragment: bool,
+    bits: u32,
 ) -> Result<std::os::fd::OwnedFd> {
+    let defragment = hooks::is_defragmented(bits, place.family);
     let program = instance.program(judge(place.family));
     let family = if place.family == Family::V4 { 2 } else { 10 };
     let hook = u32::from(hook_number(place.hook));
-    bpf::attach_netfilter(program, family, hook, place.priority(number), defragment).map_err(
-        |source| {
-            if source.raw_os_error() == Some(libc::EINVAL)
-                || source.raw_os_error() == Some(libc::EOPNOTSUPP)
-            {
-                PlaneError::Kernel(format!(
-                    "it has no netfilter links ({source}); CONFIG_NETFILTER_BPF_LINK is needed"
-                ))
-            } else {
-                PlaneError::Attach {
-                    hook: format!("{place:?}"),
-                    source,
-                }
+    let priority = place.priority(bits, number);
+    bpf::attach_netfilter(program, family, hook, priority, defragment).map_err(|source| {
+        if source.raw_os_error() == Some(libc::EINVAL)
+            || source.raw_os_error() == Some(libc::EOPNOTSUPP)
+        {
+            PlaneError::Kernel(format!(
+                "it has no netfilter links ({source}); CONFIG_NETFILTER_BPF_LINK is needed"
+            ))
+        } else {
+            PlaneError::Attach {
+                hook: format!("{place:?}"),
+                source,
             }
-        },
-    )
+        }
+    })
 }
 
 /// Detach every place that is not in `bits`.
 pub fn detach_others(path: &Path, bits: u32) -> Result<()> {
     let wanted: Vec<String> = hooks::places(bits)
         .into_iter()
-        .map(|place| place.pin_name(hooks::is_defragmented(bits, place.family)))
+        .map(|place| place.pin_name(bits))
         .collect();
     for name in pin::links(path) {
         if !wanted.contains(&name) && !is_interface_link(&name) {
@@ -79,10 +78,11 @@ pub fn detach_others(path: &Path, bits: u32) -> Result<()> {
     Ok(())
 }
 
-/// Beginnings of the names of links on interfaces: on the way out, on the way in.
-const INTERFACE_LINKS: [(&str, u32, &str); 2] = [
+/// Beginnings of the names of links on interfaces: on the way out, on the way in, and before that.
+const INTERFACE_LINKS: [(&str, u32, &str); 3] = [
     ("link_tcx_", hooks::EGRESS, "weir_egress"),
     ("link_tcxin_", hooks::INGRESS, "weir_ingress"),
+    ("link_xdp_", hooks::XDP, "weir_early"),
 ];
 
 fn is_interface_link(name: &str) -> bool {
@@ -112,11 +112,15 @@ pub fn attach_interfaces(instance: &Instance, path: &Path, bits: u32) -> Result<
         if present.contains(&name) {
             continue;
         }
-        let link = bpf::attach_tcx(instance.program(program), index, program == "weir_egress")
-            .map_err(|source| PlaneError::Attach {
-                hook: format!("interface {index}, for {program}"),
-                source,
-            })?;
+        let code = instance.program(program);
+        let link = match program {
+            "weir_early" => bpf::attach_xdp(code, index),
+            _ => bpf::attach_tcx(code, index, program == "weir_egress"),
+        };
+        let link = link.map_err(|source| PlaneError::Attach {
+            hook: format!("interface {index}, for {program}"),
+            source,
+        })?;
         let path = path.join(name);
         bpf::pin(link.as_fd(), &path).map_err(file("pinning", &path))?;
     }
@@ -138,7 +142,7 @@ pub fn detach_interfaces(path: &Path, bits: u32) -> Result<()> {
 
 /// The links on interfaces that a policy needs: name of the pin, interface, program.
 fn wanted(bits: u32) -> Vec<(String, u32, &'static str)> {
-    if bits & (hooks::EGRESS | hooks::INGRESS) == 0 {
+    if bits & (hooks::EGRESS | hooks::INGRESS | hooks::XDP) == 0 {
         return Vec::new();
     }
     let indexes = interfaces();
@@ -151,11 +155,10 @@ fn wanted(bits: u32) -> Vec<(String, u32, &'static str)> {
 }
 
 /// Whether some hook of a policy is attached already, but with reassembly where the policy has none
-/// or the other way round. Links cannot be changed, and two of them would judge everything twice.
+/// or the other way round, or at another priority. Links cannot be changed, and two of them would
+/// judge everything twice.
 pub fn conflicts(path: &Path, bits: u32) -> bool {
     let present = pin::links(path);
-    hooks::places(bits).into_iter().any(|place| {
-        let other = !hooks::is_defragmented(bits, place.family);
-        present.contains(&place.pin_name(other))
-    })
+    let otherwise = |place: Place| present.iter().any(|name| place.is_otherwise(bits, name));
+    hooks::places(bits).into_iter().any(otherwise)
 }

@@ -37,8 +37,32 @@ pub const EGRESS: u32 = 1 << 21;
 pub const SEVERAL: u32 = 1 << 22;
 /// Fragments of IPv4 are put together where the namespace forwards them ([`crate::needs::settle`]).
 pub const DEFRAGMENT_V4_FORWARDED: u32 = 1 << 23;
-/// Rules of PREROUTING set marks, which routing reads: they are judged at tcx ingress.
+/// PREROUTING is judged at tcx ingress: its rules set marks, which routing reads, or its drops are
+/// to be early.
 pub const INGRESS: u32 = 1 << 24;
+/// What PREROUTING drops is dropped at XDP where that can be told there.
+pub const XDP: u32 = 1 << 25;
+
+/// Where drops of PREROUTING are made ahead of netfilter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Early {
+    /// At tcx ingress: all of them, but for fragments.
+    Tcx,
+    /// At XDP: those of TCP and UDP packets that rules without memory and marks decide.
+    Xdp,
+}
+
+/// The bits of a policy with early drop. Without rules of PREROUTING nothing can be dropped early.
+pub fn with_early(bits: u32, early: Early) -> u32 {
+    let prerouting = bit(Family::V4, Hook::Prerouting) | bit(Family::V6, Hook::Prerouting);
+    if bits & prerouting == 0 {
+        return bits;
+    }
+    bits | match early {
+        Early::Tcx => INGRESS,
+        Early::Xdp => XDP,
+    }
+}
 
 /// Whether packets at a place are put together first.
 pub fn is_defragmented(bits: u32, family: Family) -> bool {
@@ -79,24 +103,53 @@ pub fn places(bits: u32) -> Vec<Place> {
 }
 
 impl Place {
-    /// Name of the pinned link (no dots: the BPF file system forbids them).
-    pub fn pin_name(self, defragment: bool) -> String {
+    /// Whether it comes behind the kernel's own connection tracking, which knows what is translated
+    /// (`bpf/translated.h`): at PREROUTING, when rules ask about flows there.
+    fn is_tracked(self, bits: u32) -> bool {
+        self.hook == Hook::Prerouting && bits & EARLY_STATE != 0
+    }
+
+    /// Name of the pinned link, and how it is attached (no dots: the BPF file system forbids them).
+    pub fn pin_name(self, bits: u32) -> String {
+        let defragment = if is_defragmented(bits, self.family) {
+            "_defrag"
+        } else {
+            ""
+        };
+        let tracked = if self.is_tracked(bits) {
+            "_tracked"
+        } else {
+            ""
+        };
+        format!("{}{defragment}{tracked}", self.stem())
+    }
+
+    /// How the names of its links begin, however they are attached.
+    fn stem(self) -> String {
         let family = if self.family == Family::V4 {
             "v4"
         } else {
             "v6"
         };
         let name = PLACES.iter().find(|p| p.0 == self.hook).map_or("", |p| p.2);
-        let end = if defragment { "_defrag" } else { "" };
-        format!("link_{family}_{name}{end}")
+        format!("link_{family}_{name}")
+    }
+
+    /// Whether a pinned link is of this place, but attached otherwise than a policy needs it.
+    pub fn is_otherwise(self, bits: u32, name: &str) -> bool {
+        let stem = self.stem();
+        let rest = name.strip_prefix(&stem);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+            && name != self.pin_name(bits)
     }
 
     /// Priority at the hook. Two instances differ by one, because BPF programs may not share one.
-    pub fn priority(self, instance: u32) -> i32 {
-        let base = if self.hook == Hook::Prerouting {
-            -300
-        } else {
-            0
+    pub fn priority(self, bits: u32, instance: u32) -> i32 {
+        let base = match self.hook {
+            // Where iptables has mangle: before the translation of destinations at -100.
+            Hook::Prerouting if self.is_tracked(bits) => -150,
+            Hook::Prerouting => -300,
+            _ => 0,
         };
         base + (instance % 2) as i32
     }
@@ -105,6 +158,25 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_attached_otherwise_is_told_by_its_name() {
+        let place = Place {
+            family: Family::V4,
+            hook: Hook::Prerouting,
+        };
+        assert_eq!(place.pin_name(0), "link_v4_prerouting");
+        let bits = DEFRAGMENT_V4 | EARLY_STATE;
+        assert_eq!(place.pin_name(bits), "link_v4_prerouting_defrag_tracked");
+        assert!(place.is_otherwise(0, "link_v4_prerouting_tracked"));
+        assert!(place.is_otherwise(bits, "link_v4_prerouting"));
+        assert!(!place.is_otherwise(bits, "link_v4_prerouting_defrag_tracked"));
+        assert!(!place.is_otherwise(bits, "link_v6_prerouting"));
+        assert_eq!(
+            (place.priority(0, 1), place.priority(bits, 2)),
+            (-299, -150)
+        );
+    }
 
     #[test]
     fn every_place_has_a_bit_of_its_own() {
@@ -126,7 +198,8 @@ mod tests {
                 | TRACK
                 | EGRESS
                 | SEVERAL
-                | INGRESS),
+                | INGRESS
+                | XDP),
             0
         );
     }

@@ -2,6 +2,7 @@
 
 pub mod abi;
 pub mod agent;
+mod ahead;
 pub mod answers;
 mod attach;
 pub mod bench;

@@ -23,6 +23,7 @@ use crate::sys::memory::Mapping;
 static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
 static LEARNED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learned.bpf.o"));
 static INGRESS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
+static EARLY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/early.bpf.o"));
 static TCX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tcx.bpf.o"));
 
 /// Names of the maps, as in `maps.h`; each is pinned under its name.
@@ -63,7 +64,7 @@ pub fn is_mapped(name: &str) -> bool {
 }
 
 /// Names of the programs, as in the `.bpf.c` files.
-pub const PROGRAMS: [&str; 7] = [
+pub const PROGRAMS: [&str; 8] = [
     "weir_judge",
     "weir_judge6",
     "weir_whole",
@@ -71,6 +72,7 @@ pub const PROGRAMS: [&str; 7] = [
     "weir_clock",
     "weir_sweep",
     "weir_ingress",
+    "weir_early",
 ];
 
 /// How large the maps are made.
@@ -308,15 +310,23 @@ pub const FAMILY_V4: u32 = 1 << 30;
 /// The same for IPv6.
 pub const FAMILY_V6: u32 = 1 << 31;
 
-/// The same: marks of PREROUTING are set before routing.
+/// The same: PREROUTING is judged at tcx ingress.
 pub const INGRESS: u32 = 1 << 29;
 
-/// What the hooks of a policy ask for: families, and the program on the way in.
+/// The same: headers, marks or priorities are changed on the way out.
+pub const EGRESS: u32 = 1 << 28;
+
+/// The same: early drop at XDP.
+pub const XDP: u32 = 1 << 27;
+
+/// What the hooks of a policy ask for: families, and the programs on interfaces.
 pub fn families(hooks: u32) -> u32 {
     let bit = |hooks, bit| if hooks != 0 { bit } else { 0 };
     bit(hooks & 0xff, FAMILY_V4)
         | bit(hooks & 0xff00, FAMILY_V6)
         | bit(hooks & crate::hooks::INGRESS, INGRESS)
+        | bit(hooks & crate::hooks::XDP, XDP)
+        | bit(hooks & crate::hooks::EGRESS, EGRESS)
 }
 
 /// Whether a program is of no use without these features.
@@ -325,6 +335,8 @@ fn is_needed(program: &str, features: u32) -> bool {
         "weir_judge" => features & FAMILY_V4 != 0,
         "weir_judge6" => features & FAMILY_V6 != 0,
         "weir_ingress" => features & INGRESS != 0,
+        "weir_early" => features & XDP != 0,
+        "weir_egress" => features & EGRESS != 0,
         _ => true,
     }
 }
@@ -398,10 +410,16 @@ pub fn load(
         let known = MAPS.contains(&name);
         known.then(|| instance.map(name).fd.as_fd())
     };
-    let tcx = load_object(TCX, &settings, None, shared)?;
-    let mut objects = vec![netfilter, tcx];
-    if is_needed("weir_ingress", features) {
-        objects.push(load_object(INGRESS_OBJECT, &settings, None, shared)?);
+    let mut objects = vec![netfilter];
+    let on_interfaces = [
+        ("weir_egress", TCX),
+        ("weir_ingress", INGRESS_OBJECT),
+        ("weir_early", EARLY),
+    ];
+    for (program, object) in on_interfaces {
+        if is_needed(program, features) {
+            objects.push(load_object(object, &settings, None, shared)?);
+        }
     }
     instance.programs = programs_of(&objects, features)?;
     let control = instance.control();

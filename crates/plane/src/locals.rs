@@ -19,6 +19,7 @@ const LOCAL: u64 = 1;
 const BROADCAST: u64 = 2;
 const MULTICAST: u64 = 4;
 const UNSPECIFIED: u64 = 16;
+const ANYCAST: u64 = 32;
 
 /// Read the addresses of the calling thread's namespace.
 pub fn read() -> Result<Locals> {
@@ -29,6 +30,7 @@ pub fn read() -> Result<Locals> {
     Ok(Locals {
         local: RangeSet::from_ranges(leaves(&trie, "LOCAL")),
         broadcast: RangeSet::from_ranges(leaves(&trie, "BROADCAST")),
+        anycast: RangeSet::from_ranges(leaves(&trie, "ANYCAST")),
         local6: RangeSet::from_ranges(
             inet6
                 .lines()
@@ -72,6 +74,7 @@ fn table(locals: &Locals) -> (Vec<Local>, Vec<Local>) {
             (local, LOCAL),
             (broadcast, BROADCAST),
             (multicast, MULTICAST),
+            (locals.anycast.clone(), ANYCAST),
         ],
         0xffff_ffff,
     );
@@ -151,6 +154,7 @@ mod tests {
         let locals = Locals {
             local: RangeSet::from_ranges(leaves(TRIE, "LOCAL")),
             broadcast: RangeSet::from_ranges(leaves(TRIE, "BROADCAST")),
+            anycast: RangeSet::one(0x0a09_0009),
             local6: RangeSet::one(0xfe80 << 112 | 5),
         };
         use weir_policy::model::{AddrType, Family};
@@ -166,6 +170,7 @@ mod tests {
                         AddrType::Multicast => MULTICAST,
                         AddrType::Unicast => 8,
                         AddrType::Unspecified => UNSPECIFIED,
+                        AddrType::Anycast => ANYCAST,
                     };
                     assert_eq!(entry.types, wanted, "{address:x}");
                 }

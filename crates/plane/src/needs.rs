@@ -63,6 +63,7 @@ fn bits_of_op(op: &Op) -> u32 {
         | Op::SetDscp(_)
         | Op::SetTos { .. }
         | Op::Classify(_)
+        | Op::Ttl(_)
         | Op::TcpMss(_) => hooks::HANDOFF | hooks::EGRESS,
         _ => 0,
     }

@@ -6,7 +6,10 @@
 use std::mem::offset_of;
 use std::path::Path;
 
+use weir_policy::model;
+
 use crate::abi::{Control, REASONS};
+use crate::ahead::Ahead;
 use crate::attach;
 use crate::counters;
 use crate::error::{PlaneError, Result};
@@ -23,6 +26,7 @@ use crate::swap::{self, Policy};
 pub struct Plane {
     pub(crate) space: Space,
     pub(crate) current: Option<Pinned>,
+    ahead: Option<Ahead>,
 }
 
 /// How a policy is put in force.
@@ -78,7 +82,11 @@ impl Plane {
         features::check()?;
         let space = Space::open(netns)?;
         let current = space.enter(|| Folder::of(space.cookie())?.current())?;
-        Ok(Plane { space, current })
+        Ok(Plane {
+            space,
+            current,
+            ahead: None,
+        })
     }
 
     /// Open the plane of a namespace to unload it, also where the programs in force are of another
@@ -88,6 +96,7 @@ impl Plane {
             Err(PlaneError::Version { .. }) => Ok(Plane {
                 space: Space::open(netns)?,
                 current: None,
+                ahead: None,
             }),
             opened => opened,
         }
@@ -122,6 +131,14 @@ impl Plane {
         Ok(())
     }
 
+    /// Begin to load the programs for a policy that is still to be compiled and applied, where
+    /// nothing is in force yet.
+    pub fn load_ahead(&mut self, policy: &model::Policy) {
+        if self.current.is_none() {
+            self.ahead = Ahead::begin(policy, DEFAULT_FLOWS);
+        }
+    }
+
     /// Put a policy in force, whole or not at all.
     pub fn apply(&mut self, policy: &Policy<'_>, options: ApplyOptions<'_>) -> Result<Applied> {
         let (space, cookie) = (&self.space, self.space.cookie());
@@ -146,9 +163,10 @@ impl Plane {
             room && features & !c.instance.settings.features == 0
                 && !attach::conflicts(&c.path, policy.hooks)
         });
+        let ahead = self.ahead.take();
         let work = || match current {
             Some(current) if fits => replace(current, policy, number, options.presets),
-            current => grow(cookie, current, policy, number, &options),
+            current => grow(cookie, (current, ahead), policy, number, &options),
         };
         self.current = Some(space.enter(work)?);
         Ok(Applied {
@@ -257,7 +275,7 @@ fn exchange(current: &Pinned, bits: u32) -> Result<()> {
 /// Load an instance that has room, let it judge beside the old one, remove the old one.
 fn grow(
     cookie: u64,
-    old: Option<Pinned>,
+    (old, ahead): (Option<Pinned>, Option<Ahead>),
     policy: &Policy<'_>,
     number: u32,
     options: &ApplyOptions<'_>,
@@ -275,12 +293,17 @@ fn grow(
         features |= old.instance.settings.features;
         capacity = capacity.at_least(old.instance.capacity());
     }
-    let instance = load(
-        capacity,
-        false,
-        features,
-        old.as_ref().map(|old| &old.instance),
-    )?;
+    let ahead = ahead.filter(|_| old.is_none());
+    let loaded = ahead.and_then(|ahead| ahead.take(policy, flows, features));
+    let instance = match loaded {
+        Some(instance) => instance,
+        None => load(
+            capacity,
+            false,
+            features,
+            old.as_ref().map(|old| &old.instance),
+        )?,
+    };
     if let Some(old) = &old {
         swap::carry_over(&old.instance, &instance);
     }

@@ -48,6 +48,8 @@ const FEATURES: u32 = layout::FEATURE_CHANGES
     | layout::FEATURE_LIFETIMES
     | layout::FEATURE_FLOW_FIELDS
     | layout::FEATURE_LEARNED
+    | layout::FEATURE_TABLES
+    | layout::FEATURE_RARE
     | layout::FEATURE_HISTORY;
 
 /// Features that an image asks for; 0 for one that is no image, which the programs do not walk.
@@ -100,7 +102,7 @@ pub fn write_spare(instance: &Instance, policy: &Policy<'_>, number: u32) -> Res
     if policy.history > capacity.history as usize {
         return too_large("history", policy.history, capacity.history);
     }
-    let unable = crate::load::learns(features(policy.image)) && instance.learned.is_none();
+    let unable = features(policy.image) & !instance.settings.features != 0;
     if unable || !is_supported(policy.image) {
         return Err(PlaneError::Unsupported);
     }

@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::abi::{Control, Key, Test};
 use crate::error::{Result, system};
-use crate::load::{Capacity, FAMILY_V4, FAMILY_V6, Instance, load};
+use crate::load::{Capacity, Instance, load};
 use crate::swap::{self, Policy};
 use crate::sys::bpf::{RunResult, test_run};
 
@@ -69,7 +69,7 @@ impl TestRun {
     /// nothing and pretend nothing.
     pub fn as_deployed(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
-        let instance = load(capacity, false, FAMILY_V4 | FAMILY_V6, None)?;
+        let instance = load(capacity, false, !FEATURE_LEARNED, None)?;
         Ok(TestRun {
             instance,
             whole_way: Cell::new(false),

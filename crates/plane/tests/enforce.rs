@@ -100,6 +100,29 @@ fn a_policy_that_outgrows_the_maps_replaces_them() {
     assert!(!arrives(&pair));
 }
 
+#[test]
+fn programs_loaded_ahead_are_used_where_they_suffice() {
+    let Some(()) = weir_plane::kernel_or_skip("programs_loaded_ahead") else {
+        return;
+    };
+    let pair = Pair::new();
+    let mut plane = Plane::open(Some(&pair.host)).expect("it can be opened");
+    let (small, large) = (made(All::Drop), made(All::AcceptAfter(20_000)));
+    // Begun for a policy without tables and with few rules, used for one that has more of both.
+    plane.load_ahead(&small.model);
+    assert!(apply(&mut plane, &large).loaded);
+    assert!(arrives(&pair));
+    assert!(plane.unload().expect("it can be removed"));
+    plane.load_ahead(&small.model);
+    assert!(apply(&mut plane, &small).loaded);
+    assert!(!arrives(&pair));
+    // Of no use to somebody else's policy, and harmless.
+    plane.load_ahead(&large.model);
+    let applied = apply(&mut plane, &made(All::Accept));
+    assert!(!applied.loaded);
+    assert!(arrives(&pair));
+}
+
 /// Replies to a stream of datagrams while policies are swapped: none may be missing.
 fn stream_survives(pair: &Pair, swaps: u32, mut swap: impl FnMut(u32) + Send) {
     let stop = AtomicBool::new(false);

@@ -9,6 +9,7 @@
 //! icmp client->server echo               or: type T code C; error T/C about udp A:1->B:2
 //! tcp client->server:80 talk 3           real sockets: connect, 3 requests with answers, close
 //! tcp client->server:80 talk 1 hold a    the same, left open; then: more a 2, end a, reset a
+//! tcp ... talk 1 via 198.51.100.1:80     connects to that, which something translates
 //! wait 1100                              milliseconds
 //! ```
 //!

@@ -376,10 +376,37 @@ fn weir_agrees_with_iptables() {
     let weir = engine::find_weir().expect("the weir program must be built first");
     let mut cases = cases();
     cases.retain(|case| case.name != BEYOND_WEIR);
-    let found = compare_all(&Engine::Weir(weir), &cases);
+    let found = compare_all(&Engine::Weir(weir, &[]), &cases);
     assert!(
         found.is_empty(),
         "weir differs from iptables:\n{}",
+        found.join("\n")
+    );
+}
+
+/// Dropping ahead of netfilter changes neither what arrives nor what counts: the cases that drop at
+/// PREROUTING, and the others that have rules there.
+#[test]
+fn early_drop_agrees_with_iptables() {
+    if !kernel_is_ours("early_drop_agrees_with_iptables") {
+        return;
+    }
+    let _guard = lock();
+    let weir = engine::find_weir().expect("the weir program must be built first");
+    let mut cases = cases();
+    let early = |case: &Case| {
+        let mut lines = case.rules.iter().flat_map(|file| file.text.lines());
+        let has_nat = case.has_nat;
+        lines.any(|line| line.starts_with("-A PREROUTING") && (!has_nat || line.contains("DROP")))
+    };
+    cases.retain(|case| case.name != BEYOND_WEIR && early(case));
+    let mut found = Vec::new();
+    for options in [&["--early-drop=tcx"], &["--early-drop=xdp"]] {
+        found.extend(compare_all(&Engine::Weir(weir.clone(), options), &cases));
+    }
+    assert!(
+        found.is_empty(),
+        "weir with early drop differs from iptables:\n{}",
         found.join("\n")
     );
 }
@@ -412,7 +439,7 @@ fn weir_agrees_with_iptables_on_random_files() {
     }
     let weir = engine::find_weir().expect("the weir program must be built first");
     let cases = case::find(&folder).expect("the cases just written");
-    let found = compare_all(&Engine::Weir(weir), &cases);
+    let found = compare_all(&Engine::Weir(weir, &[]), &cases);
     assert!(
         found.is_empty(),
         "weir differs from iptables on cases in {}:\n{}",

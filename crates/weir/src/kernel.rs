@@ -11,6 +11,7 @@ use crate::state::{Saved, Store};
 use std::time::{Duration, Instant};
 use weir_engine::compile::Compiled;
 use weir_plane::PlaneError;
+use weir_plane::hooks::{self, Early};
 use weir_plane::swap::Policy as KernelPolicy;
 use weir_plane::{ApplyOptions, Plane};
 use weir_policy::model::Counters;
@@ -24,6 +25,8 @@ pub struct Kernel {
     pub plane: Plane,
     /// Our memory of it.
     pub store: Store,
+    /// Where policies put in force from here on drop early.
+    pub early: Option<Early>,
 }
 
 /// An error of the plane with the exit code that fits it.
@@ -57,6 +60,7 @@ impl Kernel {
         Ok(Kernel {
             plane,
             store: Store::of(netns::identity()?),
+            early: None,
         })
     }
 
@@ -94,7 +98,10 @@ impl Kernel {
         presets: &[(u64, u64)],
     ) -> anyhow::Result<()> {
         let policy = loaded.policy()?;
-        let kernel_policy = KernelPolicy::of(policy, compiled);
+        let mut kernel_policy = KernelPolicy::of(policy, compiled);
+        if let Some(early) = self.early {
+            kernel_policy.hooks = hooks::with_early(kernel_policy.hooks, early);
+        }
         let options = ApplyOptions {
             number: generation,
             presets,

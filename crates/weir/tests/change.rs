@@ -7,7 +7,7 @@ use common::{Folder, Namespace, Run};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A namespace with its loopback up and a policy in force; `None`: no kernel tests here, said loudly.
+/// A namespace with its loopback up and a policy in force; `None`: no kernel tests, said loudly.
 fn enforced(test: &str, label: &str) -> Option<(Folder, Namespace)> {
     weir_plane::kernel_or_skip(test)?;
     let (folder, netns) = (Folder::new(), Namespace::new(label));

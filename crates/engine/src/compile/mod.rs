@@ -223,10 +223,20 @@ struct RootMaker<'a> {
 /// What an entry needs of whoever runs it.
 fn features(entry: &Entry) -> u32 {
     let test = |test: &layout::Test| match test.kind {
-        layout::TEST_CT => layout::FEATURE_FLOW_FIELDS,
+        layout::TEST_CT => layout::FEATURE_FLOW_FIELDS | layout::FEATURE_RARE,
         layout::TEST_HISTORY => layout::FEATURE_HISTORY,
         layout::TEST_LEARNED..=layout::TEST_IPF_WITH => layout::FEATURE_LEARNED,
         layout::TEST_UNTIL => layout::FEATURE_LIFETIMES,
+        layout::TEST_CONNMARK
+        | layout::TEST_MAC
+        | layout::TEST_OWNER
+        | layout::TEST_TCP_OPTION
+        | layout::TEST_TCP_MSS
+        | layout::TEST_SCTP
+        | layout::TEST_SRC_TYPE
+        | layout::TEST_DST_TYPE
+        | layout::TEST_STATE
+        | layout::TEST_HANDLING => layout::FEATURE_RARE,
         _ => 0,
     };
     let op = |op: &layout::Op| match op.kind {
@@ -337,6 +347,9 @@ impl RootMaker<'_> {
             limit: self.options.budget.min(LENGTH_MAX),
         };
         let made = layers.build(flat, &mut record, self.writer)?;
+        if record.tables > 0 {
+            *self.features |= layout::FEATURE_TABLES;
+        }
         Ok((self.writer.section(record.as_bytes()), record, made))
     }
 

@@ -9,7 +9,7 @@ use crate::history::Record;
 use crate::image::layout::{self, Test};
 use weir_policy::model::{
     AddrMatch, AddrType, Cmp, Cond, CtField, MssOp, Op, Owner, PacketType, RangeSet, RuleId,
-    Test as ModelTest, handling,
+    Test as ModelTest, TtlOp, handling,
 };
 use zerocopy::IntoBytes;
 
@@ -213,6 +213,7 @@ fn address_types(kinds: &[AddrType]) -> u32 {
         AddrType::Multicast => 4,
         AddrType::Unicast => 8,
         AddrType::Unspecified => 16,
+        AddrType::Anycast => 32,
     };
     kinds.iter().map(bit).fold(0, |all, bit| all | bit)
 }
@@ -283,6 +284,9 @@ pub fn operation(op: &Op, rule: RuleId, index: usize) -> layout::Op {
         Op::Classify(priority) => (layout::OP_CLASSIFY, 0, *priority, 0),
         Op::TcpMss(MssOp::Set(mss)) => (layout::OP_MSS, 0, u32::from(*mss), 0),
         Op::TcpMss(MssOp::ClampToPmtu) => (layout::OP_MSS, 1, 0, 0),
+        Op::Ttl(TtlOp::Set(value)) => (layout::OP_TTL, 0, u32::from(*value), 0),
+        Op::Ttl(TtlOp::Raise(by)) => (layout::OP_TTL, 1, u32::from(*by), 0),
+        Op::Ttl(TtlOp::Lower(by)) => (layout::OP_TTL, 1, u32::from(*by).wrapping_neg(), 0),
         Op::SetAdd { set, .. } => (layout::OP_SET_ADD, 0, set.0, 0),
         Op::SetDelete { set, .. } => (layout::OP_SET_DELETE, 0, set.0, 0),
     };

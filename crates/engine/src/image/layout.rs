@@ -1,7 +1,7 @@
-//! Structures of the image. Twin: `plane/bpf/image.h`, same names, order and numbers.
-//!
-//! All offsets are bytes from the start of the image. Little-endian.
+//! Structures of the image, little-endian; offsets are bytes from its start. Twin:
+//! `plane/bpf/image.h`, same names, order and numbers.
 
+pub use super::feature::*;
 pub use super::learner::*;
 use weir_policy::model::{Family, Hook, Table};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -122,17 +122,6 @@ pub struct Header {
 
 /// Byte offset of [`Header::loaded_ms`].
 pub const LOADED_AT: usize = std::mem::offset_of!(Header, loaded_ms);
-/// Some operation changes packets or flows.
-pub const FEATURE_CHANGES: u32 = 1;
-/// Some test asks for fields of flows.
-pub const FEATURE_FLOW_FIELDS: u32 = 2;
-/// Some test remembers.
-pub const FEATURE_HISTORY: u32 = 4;
-/// Some rule makes states, or asks what IPFilter sees of headers.
-pub const FEATURE_LEARNED: u32 = 16;
-/// Entries of sets have lifetimes, so [`Header::loaded_ms`] matters.
-pub const FEATURE_LIFETIMES: u32 = 8;
-
 /// An interface pattern: a name belongs to it when `name & mask == name of the pattern`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -597,3 +586,5 @@ pub const OP_MSS: u8 = 10;
 pub const OP_SET_ADD: u8 = 11;
 /// Delete from a set.
 pub const OP_SET_DELETE: u8 = 12;
+/// TTL or hop limit: `a`; with `small` 1, changed by `a`, which may be negative.
+pub const OP_TTL: u8 = 13;

@@ -132,6 +132,7 @@ impl Live for Reference {
             AddrType::Multicast => 4,
             AddrType::Unicast => 8,
             AddrType::Unspecified => 16,
+            AddrType::Anycast => 32,
         }
     }
 }

@@ -88,6 +88,38 @@ pub fn attach_tcx(program: BorrowedFd<'_>, interface: u32, egress: bool) -> io::
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Attach an XDP program to an interface of the calling thread's network namespace: in the driver,
+/// or where that can't, before the packet's way into the kernel begins.
+pub fn attach_xdp(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
+    const IN_KERNEL: u32 = 1 << 1; // XDP_FLAGS_SKB_MODE
+    let create = |flags| {
+        let options = libbpf_sys::bpf_link_create_opts {
+            sz: size_of::<libbpf_sys::bpf_link_create_opts>() as libbpf_sys::size_t,
+            flags,
+            ..Default::default()
+        };
+        // SAFETY: the options are a live value with its size set.
+        check(unsafe {
+            libbpf_sys::bpf_link_create(
+                program.as_raw_fd(),
+                interface as i32,
+                libbpf_sys::BPF_XDP,
+                &options,
+            )
+        })
+    };
+    let fd = match create(0) {
+        // Another program is there, or we may not.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EPERM)) => {
+            return Err(error);
+        }
+        Err(_) => create(IN_KERNEL)?,
+        Ok(fd) => fd,
+    };
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// What a test run returns.
 #[derive(Clone, Copy, Debug)]
 pub struct RunResult {

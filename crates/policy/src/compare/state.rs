@@ -5,7 +5,7 @@
 //! functions of the marks that the packet came with, so that nothing depends on their values.
 
 use super::diagram::{Quick, QuickMap};
-use crate::model::{MssOp, RejectKind, Verdict};
+use crate::model::{MssOp, RejectKind, TtlOp, Verdict};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
@@ -74,6 +74,8 @@ pub enum Effect {
     Set(String),
     /// The maximum segment size is lowered.
     Mss(Option<u16>),
+    /// The TTL or hop limit changes.
+    Ttl(TtlOp),
 }
 
 /// A leaf.
@@ -302,7 +304,7 @@ impl States {
         out.effects.retain(|effect| match effect {
             Effect::Asked(_) | Effect::Set(_) => compared.memory,
             Effect::Logged(_) => compared.logs,
-            Effect::Mss(_) => accepted && compared.changes,
+            Effect::Mss(_) | Effect::Ttl(_) => accepted && compared.changes,
         });
         self.number(out)
     }

@@ -383,6 +383,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             Op::SetTos { value, mask } => Change::Tos(*value, *mask),
             Op::Classify(class) => Change::Class(*class),
             Op::TcpMss(op) => Change::Does(mss(*op)),
+            Op::Ttl(op) => Change::Does(Effect::Ttl(*op)),
             Op::SetAdd { .. } | Op::SetDelete { .. } => {
                 Change::Does(Effect::Set(super::names::set_change(self.policy, op)))
             }

@@ -238,6 +238,8 @@ impl Locals {
                     AddrType::Broadcast
                 } else if address >> 28 == 0xe {
                     AddrType::Multicast
+                } else if self.anycast.contains(address) {
+                    AddrType::Anycast
                 } else {
                     AddrType::Unicast
                 }

@@ -36,6 +36,8 @@ pub struct Locals {
     pub local: RangeSet<u128>,
     /// IPv4 broadcast addresses of interfaces.
     pub broadcast: RangeSet<u128>,
+    /// IPv4 addresses that routes call anycast.
+    pub anycast: RangeSet<u128>,
     /// IPv6 addresses of interfaces.
     pub local6: RangeSet<u128>,
 }
@@ -467,7 +469,7 @@ impl<'p> Evaluator<'p> {
                 }
             }
             Op::SetAdd { .. } | Op::SetDelete { .. } => self.sets.apply(op, packet, now_ms),
-            Op::Log(_) | Op::Nflog(_) | Op::Classify(_) | Op::TcpMss(_) => {}
+            Op::Log(_) | Op::Nflog(_) | Op::Classify(_) | Op::TcpMss(_) | Op::Ttl(_) => {}
         }
     }
 

@@ -112,6 +112,8 @@ pub enum Op {
     Classify(u32),
     /// Lower the maximum segment size option of a SYN.
     TcpMss(MssOp),
+    /// Change the TTL or hop limit, where the packet leaves.
+    Ttl(TtlOp),
     /// Add the packet's fields to a set.
     SetAdd {
         /// The set.
@@ -162,6 +164,17 @@ pub struct NflogOp {
     pub size: u32,
     /// Packets gathered before user space is told.
     pub threshold: u16,
+}
+
+/// What happens to the TTL or hop limit; it stays within 0 and 255.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TtlOp {
+    /// Becomes this.
+    Set(u8),
+    /// Becomes larger by this.
+    Raise(u8),
+    /// Becomes smaller by this.
+    Lower(u8),
 }
 
 /// What happens to the maximum segment size.

@@ -62,6 +62,8 @@ pub enum AddrType {
     Broadcast,
     /// Multicast.
     Multicast,
+    /// An address that several hosts have (IPv4 routes of that type).
+    Anycast,
     /// Anything else that is routable.
     Unicast,
     /// IPv6 only: `::` or an IPv4-mapped address, which are none of these (RFC 4291 section 2.5).

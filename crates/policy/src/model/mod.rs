@@ -18,7 +18,7 @@ mod policy;
 mod range;
 mod set;
 
-pub use action::{Flow, LogOp, MssOp, NflogOp, Op, RejectKind, Verdict};
+pub use action::{Flow, LogOp, MssOp, NflogOp, Op, RejectKind, TtlOp, Verdict};
 pub use condition::{
     AddrMatch, AddrType, Cmp, Cond, CtField, IfPattern, Owner, OwnerRange, StateMask, Test,
 };

@@ -90,6 +90,8 @@ pub static SPELLINGS: &[Spelling] = &[
     m("udp", "-p udp", PORTS),
     m("udplite", "-p udplite", PORTS),
     m("sctp", "-p sctp", PORTS),
+    m("dccp", "-p dccp", PORTS),
+    m("dccp", "-p dccp", &["--dccp-types REQUEST,RESPONSE", "! --dccp-option 2"]),
     m("sctp", "-p sctp", &[
         "--chunk-types any DATA,INIT", "! --chunk-types all ABORT:T,DATA:UbE",
         "--chunk-types only ALL", "--chunk-types any NONE",
@@ -255,6 +257,12 @@ pub static SPELLINGS: &[Spelling] = &[
         "--set-tos {0-255}", "--set-tos {0-255}/{0-255}", "--set-tos Maximize-Throughput",
         "--and-tos {0-255}", "--or-tos {0-255}", "--xor-tos {0-255}",
     ]).at(Table::Mangle, "FORWARD"),
+    j("TTL", "", &["--ttl-set {0-255}", "--ttl-inc {1-255}", "--ttl-dec {1-255}"])
+        .only(Family::V4)
+        .at(Table::Mangle, "POSTROUTING"),
+    j("HL", "", &["--hl-set {0-255}", "--hl-inc {1-255}", "--hl-dec {1-255}"])
+        .only(Family::V6)
+        .at(Table::Mangle, "FORWARD"),
     j("CLASSIFY", "", &["--set-class 1:{0-9}", "--set-class ffff:a"]),
     j("TCPMSS", "-p tcp --syn", &["--set-mss {0-65535}", "--clamp-mss-to-pmtu"]),
     j("CHECKSUM", "", &["--checksum-fill"]).at(Table::Mangle, "POSTROUTING"),

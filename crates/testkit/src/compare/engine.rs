@@ -21,8 +21,8 @@ use crate::traffic::wire::Wire;
 pub enum Engine {
     /// The original.
     Iptables,
-    /// The weir program at a path.
-    Weir(PathBuf),
+    /// The weir program at a path, and options of its `apply`.
+    Weir(PathBuf, &'static [&'static str]),
 }
 
 impl Engine {
@@ -31,7 +31,7 @@ impl Engine {
     pub fn name(&self) -> &'static str {
         match self {
             Engine::Iptables => "iptables",
-            Engine::Weir(_) => "weir",
+            Engine::Weir(..) => "weir",
         }
     }
 }
@@ -59,7 +59,7 @@ pub struct Run {
 pub fn run(case: &Case, engine: &Engine, expected: Option<&Run>, reading: Reading) -> Result<Run> {
     let filter = match engine {
         Engine::Iptables => None,
-        Engine::Weir(program) => Some(program.as_path()),
+        Engine::Weir(program, _) => Some(program.as_path()),
     };
     let lab = Lab::create_with(filter).context("build the laboratory")?;
     let mut wire = Wire::open(&lab)?;
@@ -131,7 +131,7 @@ struct Unload<'a> {
 
 impl Drop for Unload<'_> {
     fn drop(&mut self) {
-        if let Engine::Weir(program) = self.engine {
+        if let Engine::Weir(program, _) = self.engine {
             let name = self.lab.name(Node::Gateway);
             let output = Command::new(program)
                 .args(["unload", "--netns", name])
@@ -162,7 +162,7 @@ fn must(what: &str, output: &Output) -> Result<()> {
 fn load(lab: &Lab, case: &Case, engine: &Engine) -> Result<()> {
     match engine {
         Engine::Iptables => load_iptables(lab, case),
-        Engine::Weir(program) => load_weir(lab, case, program),
+        Engine::Weir(program, options) => load_weir(lab, case, program, options),
     }
 }
 
@@ -182,12 +182,13 @@ fn load_iptables(lab: &Lab, case: &Case) -> Result<()> {
     Ok(())
 }
 
-fn load_weir(lab: &Lab, case: &Case, program: &Path) -> Result<()> {
+fn load_weir(lab: &Lab, case: &Case, program: &Path, options: &[&str]) -> Result<()> {
     let mut command = Command::new(program);
     command.args(["apply", "--netns", lab.name(Node::Gateway)]);
     if case.has_nat {
         command.arg("--nat=kernel");
     }
+    command.args(options);
     command.args(case.rules.iter().map(|file| &file.path));
     command.args(case.sets.iter().map(|(path, _)| path));
     must("weir apply", &command.output().context("start weir")?)
@@ -211,7 +212,7 @@ fn read_counters(lab: &Lab, case: &Case, engine: &Engine) -> Result<Counters> {
                 )?);
             }
         }
-        Engine::Weir(program) => {
+        Engine::Weir(program, _) => {
             let name = lab.name(Node::Gateway);
             let output = Command::new(program)
                 .args(["counters", "--netns", name, "--rules", "--json"])

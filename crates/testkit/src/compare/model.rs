@@ -315,5 +315,6 @@ fn gateway_addresses() -> Locals {
             one(v6("fe80::77:1ff:fe00:1")),
             one(v6("fe80::77:2ff:fe00:1")),
         ]),
+        ..Locals::default()
     }
 }

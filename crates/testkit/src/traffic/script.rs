@@ -2,7 +2,7 @@
 //!
 //! `parse` makes them from text; `craft`, `talk` and `play` carry them out.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 pub use parse::parse;
 
@@ -121,6 +121,8 @@ pub struct Talk {
     pub from: Endpoint,
     /// The end that listens.
     pub to: Endpoint,
+    /// Where it connects to instead, on the way to the end that listens: something translates.
+    pub via: Option<SocketAddr>,
     /// TCP or UDP.
     pub is_tcp: bool,
     /// Requests, each answered.

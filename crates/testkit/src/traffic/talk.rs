@@ -137,7 +137,7 @@ fn start_tcp(wire: &mut Wire, talk: &Talk) -> Result<std::result::Result<Open, S
     let listener = open_socket(wire, &talk.to, talk, false)?;
     sys::listen(&listener)?;
     let client = open_socket(wire, &talk.from, talk, true)?;
-    if let Err(error) = sys::connect(&client, address(&talk.to)) {
+    if let Err(error) = sys::connect(&client, talk.via.unwrap_or_else(|| address(&talk.to))) {
         wire.settle()?;
         return Ok(Err(name("connect", &error)));
     }
@@ -191,7 +191,7 @@ fn start_udp(wire: &mut Wire, talk: &Talk) -> Result<std::result::Result<Open, S
     let server = open_socket(wire, &talk.to, talk, false)?;
     let client = open_socket(wire, &talk.from, talk, true)?;
     // Connected, so that ICMP errors come back as errors of the socket.
-    if let Err(error) = sys::connect(&client, address(&talk.to)) {
+    if let Err(error) = sys::connect(&client, talk.via.unwrap_or_else(|| address(&talk.to))) {
         return Ok(Err(name("connect", &error)));
     }
     Ok(Ok(Open {

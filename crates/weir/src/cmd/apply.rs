@@ -19,6 +19,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_engine::compile::Compiled;
+use weir_plane::hooks::Early;
 
 /// Options of `weir apply`.
 #[derive(Debug, clap::Args)]
@@ -37,6 +38,10 @@ pub struct Args {
     /// What to do with nat tables in the files.
     #[arg(long, value_enum, default_value = "keep")]
     nat: Nat,
+    /// Drop what PREROUTING drops as soon as it comes in: tcx (before netfilter), or xdp (before
+    /// the kernel makes a packet of it; TCP and UDP by rules without memory).
+    #[arg(long, value_enum, value_name = "WHERE")]
+    early_drop: Option<EarlyDrop>,
     /// Start counters from those in the files.
     #[arg(long)]
     counters: bool,
@@ -55,6 +60,15 @@ enum Nat {
     Keep,
     /// The installed iptables-restore loads them into the kernel.
     Kernel,
+}
+
+/// Where packets that PREROUTING drops are dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum EarlyDrop {
+    /// At tcx ingress.
+    Tcx,
+    /// At XDP.
+    Xdp,
 }
 
 #[derive(Debug, Serialize)]
@@ -93,9 +107,18 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     };
     let loaded = input::load_texts(&texts, &reading)?;
     let policy = loaded.policy()?;
+    // Tells namespaces apart, so it comes before we enter one.
+    let warning = ssh_warning(args, &loaded)?;
+    let mut kernel = None;
+    if !args.dry_run {
+        let opened = kernel.insert(Kernel::open(args.netns.as_deref())?);
+        // Early drop asks for programs that the policy alone doesn't tell of.
+        if args.early_drop.is_none() {
+            opened.plane.load_ahead(policy);
+        }
+    }
     progress.stage("compiling");
     let compiled = loaded.compile()?;
-    let warning = ssh_warning(args, &loaded)?;
     if let Some(warning) = &warning {
         progress.clear();
         eprintln!("weir: warning: {warning}");
@@ -123,13 +146,13 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         ssh_warning: warning,
         interfaces_absent: Vec::new(),
     };
-    if !args.dry_run {
+    if let Some(kernel) = kernel {
         progress.stage("loading into the kernel");
-        let done = enforce(args, &loaded, &compiled, (texts, reading.dialect))?;
+        let done = enforce(kernel, args, &loaded, &compiled, (texts, reading.dialect))?;
         answer.applied = true;
         answer.generation = Some(done.generation);
         answer.previous = done.previous;
-        // `enforce` has entered the namespace.
+        // We have entered the namespace.
         answer.interfaces_absent = interfaces::absent(policy);
         if done.confirmed_earlier && !out.is_json() {
             out.line("the trial of the policy before is over")?;
@@ -148,12 +171,16 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
 }
 
 fn enforce(
+    mut kernel: Kernel,
     args: &Args,
     loaded: &Loaded,
     compiled: &Compiled,
     (texts, dialect): (Vec<SavedSource>, Option<String>),
 ) -> anyhow::Result<Done> {
-    let mut kernel = Kernel::open(args.netns.as_deref())?;
+    kernel.early = args.early_drop.map(|place| match place {
+        EarlyDrop::Tcx => Early::Tcx,
+        EarlyDrop::Xdp => Early::Xdp,
+    });
     let nat = match args.nat {
         Nat::Keep => Vec::new(),
         Nat::Kernel => loaded

@@ -66,6 +66,7 @@ impl CaptureArgs {
             local: RangeSet::from_ranges(local),
             broadcast: RangeSet::from_ranges(broadcast),
             local6: RangeSet::from_ranges(local6),
+            ..Locals::default()
         })
     }
 }

@@ -6,7 +6,7 @@
 use crate::enforce::nothing_enforced;
 use crate::exit::{Exit, failure};
 use crate::kernel::{Kernel, plane_error};
-use crate::output::{Align, Output, Table, count, number};
+use crate::output::{Align, Output, Table, count};
 use crate::spec::{address, protocol};
 use serde::Serialize;
 use std::net::IpAddr;
@@ -127,6 +127,15 @@ fn record(flow: &Flow) -> Record {
     }
 }
 
+/// A time in the largest unit of which there are at least two.
+fn time_left(seconds: u64) -> String {
+    let units = [(86_400, "d"), (3600, "h"), (60, "min")];
+    let unit = units.iter().find(|(unit, _)| seconds >= 2 * unit);
+    unit.map_or(format!("{seconds} s"), |(unit, name)| {
+        format!("{} {name}", seconds / unit)
+    })
+}
+
 fn table(flows: &[Flow]) -> Table {
     let mut table = Table::new(&[
         ("proto", Align::Left),
@@ -154,7 +163,7 @@ fn table(flows: &[Flow]) -> Table {
             end(destination, flow.dst_port),
             state,
             format!("{:#x}", flow.mark),
-            format!("{} s", number(u64::from(flow.left_ms).div_ceil(1000))),
+            time_left(u64::from(flow.left_ms).div_ceil(1000)),
         ]);
     }
     table

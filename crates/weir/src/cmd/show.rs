@@ -127,7 +127,11 @@ fn files(loaded: &Loaded) -> Vec<File> {
     let print = |parsed: &Parsed| match parsed {
         Parsed::Rules(file) => (
             "iptables",
-            Some(crate::describe::family_name(file.family)),
+            match file.families().as_slice() {
+                // Saves of both families one after the other.
+                [_, _, ..] => None,
+                _ => Some(crate::describe::family_name(file.family)),
+            },
             weir_policy::dialect::iptables::print(file),
         ),
         Parsed::Sets(file) => ("ipset", None, weir_policy::dialect::ipset::print(file)),

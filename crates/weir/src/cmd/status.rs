@@ -4,12 +4,14 @@
 //! drops by reason. Exit status 1 when nothing is enforced.
 
 use crate::agent;
+use crate::describe::places;
 use crate::enforce;
 use crate::exit::Exit;
 use crate::kernel::{Kernel, plane_error};
-use crate::output::{Output, Paint, bytes, count, number, report};
+use crate::output::{Output, Paint, bytes, count, number, report, utc};
 use crate::state::boot_time_ms;
 use serde::Serialize;
+use std::time::{Duration, UNIX_EPOCH};
 use weir_engine::flow::Layout;
 
 /// Options of `weir status`.
@@ -31,6 +33,9 @@ struct Answer {
     files: Vec<String>,
     applied_at: Option<u64>,
     hooks: Vec<String>,
+    /// The same for people.
+    #[serde(skip)]
+    places: Vec<String>,
     trial_seconds_left: Option<u64>,
     agent: Option<i32>,
     answers_rejects: bool,
@@ -86,6 +91,7 @@ fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
         files: Vec::new(),
         applied_at: None,
         hooks: Vec::new(),
+        places: Vec::new(),
         trial_seconds_left: None,
         agent: agent::running(&kernel.store).map(|agent| agent.pid),
         answers_rejects: false,
@@ -102,6 +108,8 @@ fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
     answer.previous = status.previous;
     answer.hooks = status.links;
     answer.hooks.sort_unstable();
+    let interfaces = kernel.plane.interfaces().map_err(plane_error)?;
+    answer.places = places(&answer.hooks, &interfaces);
     answer.answers_rejects = status.answering;
     let size = &status.capacity;
     let flows = Layout::for_flows(size.flows).bytes() as u64;
@@ -146,7 +154,15 @@ fn text(answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
     if let Some(previous) = answer.previous {
         out.line(format!("in reserve: policy {previous}"))?;
     }
-    out.line(format!("hooks: {}", answer.hooks.join(" ")))?;
+    if let Some(seconds) = answer.applied_at {
+        out.line(format!(
+            "since: {}",
+            utc(UNIX_EPOCH + Duration::from_secs(seconds))
+        ))?;
+    }
+    for place in &answer.places {
+        out.line(place)?;
+    }
     out.line(format!(
         "memory of the maps: {}, room for {}",
         bytes(answer.map_bytes),

@@ -4,7 +4,7 @@
 //! `reject`.
 
 use super::values::masked;
-use weir_policy::model::{Family, Flow, MssOp, Op, Policy, RejectKind, Table, Verdict};
+use weir_policy::model::{Family, Flow, MssOp, Op, Policy, RejectKind, Table, TtlOp, Verdict};
 
 /// The name of a verdict in JSON.
 pub fn verdict_name(verdict: Verdict) -> &'static str {
@@ -89,6 +89,9 @@ pub fn op(policy: &Policy, op: &Op) -> String {
         Op::Classify(class) => format!("class {:x}:{:x}", class >> 16, class & 0xffff),
         Op::TcpMss(MssOp::Set(size)) => format!("MSS at most {size}"),
         Op::TcpMss(MssOp::ClampToPmtu) => "MSS by the path MTU".to_owned(),
+        Op::Ttl(TtlOp::Set(value)) => format!("TTL {value}"),
+        Op::Ttl(TtlOp::Raise(by)) => format!("TTL + {by}"),
+        Op::Ttl(TtlOp::Lower(by)) => format!("TTL - {by}"),
         Op::SetAdd { set, .. } => format!("adds to set {}", policy.sets[set.0 as usize].name),
         Op::SetDelete { set, .. } => {
             format!("deletes from set {}", policy.sets[set.0 as usize].name)

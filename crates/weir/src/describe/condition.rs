@@ -158,6 +158,7 @@ pub fn address_type(kind: AddrType) -> &'static str {
         AddrType::Multicast => "MULTICAST",
         AddrType::Unicast => "UNICAST",
         AddrType::Unspecified => "UNSPEC",
+        AddrType::Anycast => "ANYCAST",
     }
 }
 

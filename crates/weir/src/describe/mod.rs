@@ -7,11 +7,13 @@
 mod action;
 mod condition;
 mod observed;
+mod places;
 mod values;
 
 pub use action::{family_name, flow, op, table_name, verdict, verdict_name};
 pub use condition::test;
 pub use observed::{Moment, observed};
+pub use places::places;
 pub use values::{addresses, mac, numbers};
 
 #[cfg(test)]

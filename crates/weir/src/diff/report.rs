@@ -10,7 +10,7 @@ use crate::spec::Spec;
 use serde::Serialize;
 use weir_policy::compare::{Comparison, Difference, Effect, Journey, Mix, Outcome, verdict_word};
 use weir_policy::eval::Path;
-use weir_policy::model::{RuleId, Verdict};
+use weir_policy::model::{RuleId, TtlOp, Verdict};
 
 /// Everything that differs.
 #[derive(Debug, Serialize)]
@@ -213,6 +213,9 @@ fn effects(outcome: &Outcome, journey: &Journey, asked: bool) -> Vec<String> {
         Effect::Logged(record) => format!("logs {record}"),
         Effect::Set(change) => change.clone(),
         Effect::Mss(Some(value)) => format!("MSS at most {value}"),
+        Effect::Ttl(TtlOp::Set(value)) => format!("TTL {value}"),
+        Effect::Ttl(TtlOp::Raise(by)) => format!("TTL + {by}"),
+        Effect::Ttl(TtlOp::Lower(by)) => format!("TTL - {by}"),
         Effect::Mss(None) => "MSS by the path".to_owned(),
     }));
     out

@@ -8,7 +8,8 @@ use crate::exit::{Exit, failure};
 use crate::explain::Texts;
 use crate::rules::Places;
 use weir_engine::compile::{Compiled, Options, compile};
-use weir_policy::dialect::iptables::ast::StatementKind;
+use weir_policy::dialect::Headings;
+use weir_policy::dialect::iptables::ast::{Statement, StatementKind};
 use weir_policy::dialect::iptables::{self, File};
 use weir_policy::model::{Family, Policy, RuleId, SourceId, Table};
 use weir_policy::syntax::Severity;
@@ -82,13 +83,11 @@ impl Loaded {
     /// How many rules there are for the nat table, by family, where there are any.
     pub fn nat_rules(&self) -> Vec<(Family, usize)> {
         let mut out: Vec<(Family, usize)> = Vec::new();
-        for file in self.rule_files() {
-            let rules = nat_statements(file)
-                .filter(|kind| matches!(kind, StatementKind::Rule(_)))
-                .count();
-            match out.iter_mut().find(|(family, _)| *family == file.family) {
-                Some((_, sum)) => *sum += rules,
-                None => out.push((file.family, rules)),
+        for (family, statement) in self.rule_files().flat_map(nat_statements) {
+            let rule = usize::from(matches!(statement.kind, StatementKind::Rule(_)));
+            match out.iter_mut().find(|(known, _)| *known == family) {
+                Some((_, sum)) => *sum += rule,
+                None => out.push((family, rule)),
             }
         }
         out.retain(|(_, rules)| *rules > 0);
@@ -99,56 +98,58 @@ impl Loaded {
     /// The nat tables as text, by family, where the files have one.
     pub fn nat_tables(&self) -> anyhow::Result<Vec<(Family, String)>> {
         let mut out: Vec<(Family, String)> = Vec::new();
-        for file in self.rule_files() {
-            let only = nat_only(file);
-            if only.statements.is_empty() {
-                continue;
-            }
+        for only in self.rule_files().flat_map(nat_only) {
             let text = iptables::print(&only);
             let blocks = only
                 .statements
                 .iter()
                 .filter(|statement| matches!(statement.kind, StatementKind::Table(_)))
                 .count();
-            if blocks > 1 || out.iter().any(|(family, _)| *family == file.family) {
+            if blocks > 1 || out.iter().any(|(family, _)| *family == only.family) {
                 // iptables-restore would load one after the other, and the last would be left.
                 let message = "two nat tables of one family can't both go to the kernel";
                 return Err(failure(Exit::Usage, message));
             }
-            out.push((file.family, text));
+            out.push((only.family, text));
         }
         Ok(out)
     }
 }
 
-/// A file without everything that is not in its nat table.
-fn nat_only(file: &File) -> File {
-    let mut inside = false;
-    let mut only = file.clone();
-    only.statements.retain(|statement| {
-        if let StatementKind::Table(table) = statement.kind {
-            inside = table == Table::Nat;
+/// A file without everything that is not in its nat tables: one for each family.
+fn nat_only(file: &File) -> Vec<File> {
+    let mut out: Vec<File> = Vec::new();
+    for (family, statement) in nat_statements(file) {
+        let statement = statement.clone();
+        match out.iter_mut().find(|known| known.family == family) {
+            Some(known) => known.statements.push(statement),
+            None => out.push(File {
+                family,
+                source: file.source,
+                statements: vec![statement],
+            }),
         }
-        let keep = inside && !matches!(statement.kind, StatementKind::Comment(_));
-        if matches!(statement.kind, StatementKind::Commit) {
-            inside = false;
-        }
-        keep
-    });
-    only
+    }
+    out
 }
 
-fn nat_statements(file: &File) -> impl Iterator<Item = &StatementKind> {
-    let mut table = None;
-    file.statements
-        .iter()
-        .map(|statement| &statement.kind)
-        .filter(move |kind| {
-            if let StatementKind::Table(now) = kind {
-                table = Some(*now);
+/// The lines of nat tables, `*nat` to `COMMIT` without comments, with their family.
+fn nat_statements(file: &File) -> impl Iterator<Item = (Family, &Statement)> {
+    let (mut family, mut headings) = (file.family, Headings::default());
+    let mut inside = false;
+    file.statements.iter().filter_map(move |statement| {
+        match &statement.kind {
+            StatementKind::Comment(text) => {
+                family = headings.note(text).unwrap_or(family);
+                return None;
             }
-            table == Some(Table::Nat)
-        })
+            StatementKind::Table(table) => inside = *table == Table::Nat,
+            _ => {}
+        }
+        let keep = inside.then_some((family, statement));
+        inside &= !matches!(statement.kind, StatementKind::Commit);
+        keep
+    })
 }
 
 impl Texts for Loaded {

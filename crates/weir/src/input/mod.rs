@@ -9,6 +9,7 @@ mod loaded;
 mod message;
 mod read;
 mod related;
+mod steering;
 pub mod told;
 
 pub use hosts::{Answers, Hosts};
@@ -78,10 +79,7 @@ fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> 
             (Some(told), None) => told,
             (None, None) if source.text.trim().is_empty() => Dialect::Iptables,
             (None, None) => {
-                let message = format!(
-                    "{}: not iptables-save, ip6tables-save or ipset save; name it with --dialect",
-                    source.name
-                );
+                let message = unknown_language(source);
                 return Err(failure(Exit::Usage, message));
             }
         };
@@ -100,6 +98,31 @@ fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> 
         loaded.diagnostics.extend(diagnostics);
     }
     Ok(loaded)
+}
+
+/// What to say of a text whose language nobody can tell.
+fn unknown_language(source: &SavedSource) -> String {
+    let mut words = source
+        .text
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    let tools = [
+        "iptables",
+        "ip6tables",
+        "/sbin/iptables",
+        "$IPTABLES",
+        "$IPT",
+    ];
+    if source.text.starts_with("#!") || words.any(|word| tools.contains(&word)) {
+        return format!(
+            "{}: a script of commands, not saved rules; give what `iptables-save` prints after it",
+            source.name
+        );
+    }
+    format!(
+        "{}: not iptables-save, ip6tables-save or ipset save; name it with --dialect",
+        source.name
+    )
 }
 
 impl Loaded {
@@ -149,8 +172,11 @@ pub fn read_and_lower(args: &FileArgs) -> anyhow::Result<Loaded> {
     let mut loaded = parse(&texts, args.reading.dialect.as_deref())?;
     loaded.lower(Hosts::asking(), args.reading.allow_unsupported);
     if let Some(policy) = &loaded.policy {
-        let note = related::note(policy, &loaded.sources);
-        loaded.diagnostics.extend(note);
+        let related = related::note(policy, &loaded.sources);
+        let steering = steering::note(policy, &loaded.sources);
+        loaded
+            .diagnostics
+            .extend(related.into_iter().chain(steering));
     }
     loaded.tell(Severity::Note);
     Ok(loaded)

@@ -80,7 +80,7 @@ fn helped_by(rule: &Rule) -> Vec<&'static str> {
 }
 
 /// The whole line of a rule.
-fn span(origin: Origin, sources: &Sources) -> Option<Span> {
+pub(super) fn span(origin: Origin, sources: &Sources) -> Option<Span> {
     let source = sources.get(origin.source)?;
     let start = source.line_start(origin.line);
     let end = start + source.line_text(origin.line).len();

@@ -1,8 +1,8 @@
 //! `weir set` (`weir ipset`): one command of ipset on the sets that the enforced rules ask about.
 //!
-//! In: ipset's own words. Out: the changed sets in force, or what ipset says when a command can't be
-//! carried out, with its exit status. Members with a timeout go when their time is over. Not here:
-//! `swap`, `rename`, `restore`.
+//! In: ipset's own words. Out: the changed sets in force, or what ipset says when a command can't
+//! be carried out, with its exit status. Members with a timeout go when their time is over. Not
+//! here: `swap`, `rename`, `restore`.
 
 use super::Held;
 use super::sets::{NO_SET, Set, Sets, create_text, member_text};

@@ -1,10 +1,10 @@
 //! Commands that change one rule or one member of a set of what is enforced, in the words of
 //! iptables and ipset.
 //!
-//! In: a namespace. Out: its texts with the command carried out, in force, whole or not at all, with
-//! the counters of the rules that are still there and the time that members of sets have left. The
-//! policy is compiled anew. Packets that are counted between reading the counters and the switch
-//! (milliseconds) are not carried over.
+//! In: a namespace. Out: its texts with the command carried out, in force, whole or not at all,
+//! with the counters of the rules that are still there and the time that members of sets have
+//! left. The policy is compiled anew. Packets that are counted between reading the counters and
+//! the switch (milliseconds) are not carried over.
 
 pub mod ipset;
 pub mod iptables;

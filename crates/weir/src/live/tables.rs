@@ -1,13 +1,14 @@
 //! The tables of a family as lists of rules that can be changed.
 //!
-//! In: the files of a policy, whose commands are carried out in order as when they were read; a rule
-//! with lists of addresses is one for each element, as numbers count them. Out: the tables, and the
-//! same as text. What commands do is `iptables(8)`'s.
+//! In: the files of a policy, whose commands are carried out in order as when they were read; a
+//! rule with lists of addresses is one for each element, as numbers count them. Out: the tables,
+//! and the same as text. What commands do is `iptables(8)`'s.
 
 use super::{From, Text};
 use crate::describe::table_name;
 use crate::exit::{Exit, failure};
 use crate::input::{Loaded, Parsed};
+use weir_policy::dialect::Headings;
 use weir_policy::dialect::iptables::ast::{
     ChainLine, ChainVerdict, File, FileSource, Line, Name, Placement, Rule, RuleLine, Statement,
     StatementKind, Target,
@@ -344,13 +345,14 @@ pub fn tables(loaded: &Loaded, family: Family) -> anyhow::Result<Vec<Chains>> {
         let Parsed::Rules(file) = parsed else {
             continue;
         };
-        if file.family != family {
-            continue;
-        }
         let mut now = None;
+        let (mut of, mut headings) = (file.family, Headings::default());
         for statement in &file.statements {
             match (&statement.kind, now) {
-                (StatementKind::Table(table), _) => now = Some(open(&mut out, *table)),
+                (StatementKind::Comment(text), _) => of = headings.note(text).unwrap_or(of),
+                (StatementKind::Table(table), _) => {
+                    now = (of == family).then(|| open(&mut out, *table));
+                }
                 (_, None) => {}
                 (kind, Some(at)) => {
                     let from = (*source, statement.line.number);

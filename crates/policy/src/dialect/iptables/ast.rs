@@ -7,6 +7,7 @@
 
 use super::grammar::{ModuleSpec, OptionSpec};
 use super::value::{Addresses, InterfaceName, Value};
+use crate::dialect::Headings;
 use crate::model::{Counters, Family, SourceId, Table};
 use crate::syntax::Place;
 use std::sync::Arc;
@@ -17,12 +18,29 @@ pub type Name = Arc<str>;
 /// A whole file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
-    /// Family of the rules in it.
+    /// Family of the rules in it, up to a heading of the other family ([`File::families`]).
     pub family: Family,
     /// Which text it was read from; not compared.
     pub source: FileSource,
     /// Lines that say something, in order. Faulty lines are not among them.
     pub statements: Vec<Statement>,
+}
+
+impl File {
+    /// The families of its tables.
+    #[must_use]
+    pub fn families(&self) -> Vec<Family> {
+        let (mut headings, mut family) = (Headings::default(), self.family);
+        let mut found = Vec::new();
+        for statement in &self.statements {
+            match &statement.kind {
+                StatementKind::Comment(text) => family = headings.note(text).unwrap_or(family),
+                StatementKind::Table(_) if !found.contains(&family) => found.push(family),
+                _ => {}
+            }
+        }
+        found
+    }
 }
 
 /// The text a file was read from. Compares equal to any other, as places do.

@@ -186,6 +186,7 @@ fn parse_talk(protocol: &str, words: &mut Words, port: u16) -> Result<Talk> {
     let mut talk = Talk {
         from,
         to,
+        via: None,
         is_tcp,
         exchanges,
         request: 64,
@@ -196,6 +197,7 @@ fn parse_talk(protocol: &str, words: &mut Words, port: u16) -> Result<Talk> {
     };
     while let Some(word) = words.take_if_any() {
         match word {
+            "via" => talk.via = Some(words.take()?.parse().context("via ADDRESS:PORT")?),
             "request" => talk.request = words.number()?,
             "answer" => talk.answer = words.number()?,
             "hold" => talk.hold = Some(words.take()?.to_owned()),

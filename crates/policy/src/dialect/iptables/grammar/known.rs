@@ -41,10 +41,6 @@ pub static KNOWN: &[ModuleSpec] = &[
     km("connbytes", &[w("connbytes").not(), w("connbytes-mode"), w("connbytes-dir")]),
     km("connlabel", &[w("label").not(), f("set")]),
     km("cpu", &[w("cpu").not()]),
-    km("dccp", &[
-        w("sport").not().or(&["source-port"]), w("dport").not().or(&["destination-port"]),
-        w("dccp-types").not(), w("dccp-option").not(),
-    ]),
     km("devgroup", &[w("src-group").not(), w("dst-group").not()]),
     km("helper", &[w("helper").not()]),
     km("ipcomp", &[w("ipcompspi").not(), f("compres")]),
@@ -93,9 +89,8 @@ pub static KNOWN: &[ModuleSpec] = &[
     kt("ECN", &[f("ecn-tcp-remove"), w("ecn-tcp-cwr"), w("ecn-tcp-ece"), w("ecn-ip-ect")])
         .only(Family::V4)
         .in_tables(&[Table::Mangle]),
-    kt("HL", &[w("hl-set"), w("hl-dec"), w("hl-inc")])
-        .only(Family::V6)
-        .in_tables(&[Table::Mangle]),
+    // OpenWrt's: what follows for an established connection is left to the network card.
+    kt("FLOWOFFLOAD", &[f("hw")]).in_tables(&[Table::Filter]).at_hooks(&[Hook::Forward]),
     kt("HMARK", &[
         w("hmark-tuple"), w("hmark-mod"), w("hmark-offset"), w("hmark-src-prefix"),
         w("hmark-dst-prefix"), w("hmark-sport-mask"), w("hmark-dport-mask"), w("hmark-spi-mask"),
@@ -115,9 +110,6 @@ pub static KNOWN: &[ModuleSpec] = &[
     kt("TPROXY", &[w("on-port"), w("on-ip"), w("tproxy-mark")])
         .in_tables(&[Table::Mangle])
         .at_hooks(&[Hook::Prerouting]),
-    kt("TTL", &[w("ttl-set"), w("ttl-dec"), w("ttl-inc")])
-        .only(Family::V4)
-        .in_tables(&[Table::Mangle]),
     kt("ULOG", &[w("ulog-nlgroup"), w("ulog-prefix"), w("ulog-cprange"), w("ulog-qthreshold")])
         .only(Family::V4),
 ];

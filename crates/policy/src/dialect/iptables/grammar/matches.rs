@@ -34,6 +34,7 @@ pub static MATCHES: &[ModuleSpec] = &[
     m("udp", UDP_OPTIONS).with_protocols(&[UDP]),
     m("udplite", UDP_OPTIONS).with_protocols(&[UDPLITE]),
     m("sctp", SCTP_OPTIONS).with_protocols(&[SCTP]),
+    m("dccp", DCCP_OPTIONS).with_protocols(&[DCCP]),
     m("icmp", &[option("icmp-type", Kind::Icmp(false)).not()])
         .only(Family::V4)
         .with_protocols(&[ICMP]),
@@ -103,6 +104,13 @@ const SCTP_OPTIONS: &[OptionSpec] = &[
     sport(Some(Transport::Sctp)),
     dport(Some(Transport::Sctp)),
     option("chunk-types", Kind::Chunks).not(),
+];
+
+const DCCP_OPTIONS: &[OptionSpec] = &[
+    sport(None),
+    dport(None),
+    option("dccp-types", Kind::Words(1)).not(),
+    option("dccp-option", Kind::Words(1)).not(),
 ];
 
 const AH6_OPTIONS: &[OptionSpec] = &[

@@ -4,7 +4,7 @@ use super::super::names::protocols::TCP;
 use super::super::names::small;
 use super::super::value::{Kind, MarkForm};
 use super::{ModuleSpec, OptionSpec, Role, module, option};
-use crate::model::{Hook, Table};
+use crate::model::{Family, Hook, Table};
 
 const fn t(name: &'static str, options: &'static [OptionSpec]) -> ModuleSpec {
     module(name, Role::Target, options)
@@ -25,6 +25,12 @@ pub static TARGETS: &[ModuleSpec] = &[
     t("NOTRACK", &[]).in_tables(&[Table::Raw]),
     t("DSCP", DSCP_OPTIONS).in_tables(&[Table::Mangle]),
     t("TOS", TOS_OPTIONS).in_tables(&[Table::Mangle]),
+    t("TTL", TTL_OPTIONS)
+        .only(Family::V4)
+        .in_tables(&[Table::Mangle]),
+    t("HL", HL_OPTIONS)
+        .only(Family::V6)
+        .in_tables(&[Table::Mangle]),
     t("CLASSIFY", &[option("set-class", Kind::Class)]).at_hooks(&[
         Hook::Forward,
         Hook::Output,
@@ -123,6 +129,18 @@ const TOS_OPTIONS: &[OptionSpec] = &[
     option("and-tos", Kind::SetTos(MarkForm::And)).for_option("set-tos"),
     option("or-tos", Kind::SetTos(MarkForm::Or)).for_option("set-tos"),
     option("xor-tos", Kind::SetTos(MarkForm::Flip)).for_option("set-tos"),
+];
+
+const TTL_OPTIONS: &[OptionSpec] = &[
+    option("ttl-set", Kind::Number(0, 255)),
+    option("ttl-dec", Kind::Number(1, 255)),
+    option("ttl-inc", Kind::Number(1, 255)),
+];
+
+const HL_OPTIONS: &[OptionSpec] = &[
+    option("hl-set", Kind::Number(0, 255)),
+    option("hl-dec", Kind::Number(1, 255)),
+    option("hl-inc", Kind::Number(1, 255)),
 ];
 
 const TCPMSS_OPTIONS: &[OptionSpec] = &[

@@ -144,6 +144,9 @@ fn reached(table: &TableState<'_>, order: &[usize]) -> Vec<Hooks> {
 const OUTGOING: Hooks = Hooks::of(&[Hook::Forward, Hook::Output, Hook::Postrouting]);
 const INCOMING: Hooks = Hooks::of(&[Hook::Prerouting, Hook::Input, Hook::Forward]);
 
+/// Hooks that come before this host has made up its mind about a packet, or keep it here.
+const RECEIVING: Hooks = Hooks::of(&[Hook::Prerouting, Hook::Input]);
+
 /// Refuses modules and options outside their hooks.
 fn check_rule(entry: &Entry<'_>, reached: Hooks, table: Table, report: &mut LowerReport) {
     let target = match &entry.rule.target {
@@ -174,7 +177,20 @@ fn check_rule(entry: &Entry<'_>, reached: Hooks, table: Table, report: &mut Lowe
                 .map_or(instance.at.0, |option| option.at.0);
             allow(allowed, at, &format!("--{option}"));
         }
+        report.diagnostics.extend(too_early(instance, reached));
     }
+}
+
+/// What is written when the packet leaves, at a hook that comes before what it would change.
+fn too_early(instance: &Instance, reached: Hooks) -> Option<Diagnostic> {
+    let early = reached.and(RECEIVING);
+    if !matches!(instance.spec.name, "TTL" | "HL") || early == Hooks(0) {
+        return None;
+    }
+    let (name, hooks) = (instance.spec.name, hook_names(early));
+    let message = format!("`-j {name}` where {hooks} leads is not supported");
+    let help = "it is written when the packet leaves: use FORWARD, OUTPUT or POSTROUTING";
+    Some(Diagnostic::unsupported(instance.at.0, message).help(help))
 }
 
 /// Options that work in fewer hooks than their module.

@@ -81,6 +81,12 @@ impl Tests<'_, '_> {
     /// One module.
     fn instance(&mut self, instance: &Instance, rule: &Rule) {
         let spec = instance.spec;
+        if spec.name == "nfacct" {
+            let message = "the accounting object is not counted up";
+            let found = Diagnostic::warning("no-effect", instance.at.0, message)
+                .help("the rule counts the same; it is taken for one without a quota");
+            return self.lowering.report.diagnostics.push(found);
+        }
         if spec.tier == Tier::Known {
             let help = match spec.name {
                 "helper" => "protocol helpers (FTP, SIP ...) are not provided",
@@ -108,7 +114,9 @@ impl Tests<'_, '_> {
                 };
                 self.unsupported(instance.at.0, &format!("`-m {}`", spec.name), help);
             }
-            "tcp" | "udp" | "udplite" | "sctp" | "esp" | "ah" if instance.options.is_empty() => {
+            "tcp" | "udp" | "udplite" | "sctp" | "dccp" | "esp" | "ah"
+                if instance.options.is_empty() =>
+            {
                 self.push(false, bare(spec.name));
             }
             "limit" => self.limit(instance),
@@ -133,7 +141,9 @@ impl Tests<'_, '_> {
         let reads = self.tests[before..]
             .iter()
             .any(|test| test.cond.needs_transport());
-        if matches!(module, "tcp" | "udp" | "udplite" | "sctp") && !reads && rule.protocol.is_some()
+        if matches!(module, "tcp" | "udp" | "udplite" | "sctp" | "dccp")
+            && !reads
+            && rule.protocol.is_some()
         {
             self.push(false, bare(module));
         }
@@ -300,9 +310,10 @@ impl Tests<'_, '_> {
                 2 => AddrType::Local,
                 3 => AddrType::Broadcast,
                 5 => AddrType::Multicast,
+                4 if self.family == Family::V4 => AddrType::Anycast,
                 _ => {
                     let what = format!("the address type {name}");
-                    let help = "UNICAST, LOCAL, BROADCAST and MULTICAST are known";
+                    let help = "UNICAST, LOCAL, BROADCAST, MULTICAST and IPv4's ANYCAST are known";
                     return self.unsupported(option.at.0, &what, help);
                 }
             });

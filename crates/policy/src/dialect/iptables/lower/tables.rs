@@ -10,6 +10,7 @@ use super::super::ast::{
 use super::Lowering;
 use super::commands::command;
 use super::hosts::Host;
+use crate::dialect::Headings;
 use crate::model::{Counters, Family, Hook, Origin, SourceId, Table};
 use crate::syntax::diag::nearest;
 use crate::syntax::{Diagnostic, Span};
@@ -206,6 +207,9 @@ impl TableState<'_> {
 struct Reading<'t, 'a> {
     tables: &'t mut Tables<'a>,
     file: &'a File,
+    /// Of the tables that follow.
+    family: Family,
+    headings: Headings,
     current: Option<usize>,
     /// The chain used last, which the next rule probably uses too.
     last: Option<(Name, usize)>,
@@ -217,12 +221,16 @@ impl<'a> Lowering<'_> {
         let mut reading = Reading {
             tables,
             file,
+            family: file.family,
+            headings: Headings::default(),
             current: None,
             last: None,
         };
         for (index, statement) in file.statements.iter().enumerate() {
             match &statement.kind {
-                StatementKind::Comment(_) => {}
+                StatementKind::Comment(text) => {
+                    reading.family = reading.headings.note(text).unwrap_or(reading.family);
+                }
                 StatementKind::Table(table) => {
                     self.open(&mut reading, *table, statement);
                     look_ahead(&mut reading, &file.statements[index + 1..]);
@@ -238,7 +246,7 @@ impl<'a> Lowering<'_> {
     }
 
     fn open(&mut self, reading: &mut Reading<'_, 'a>, table: Table, statement: &Statement) {
-        let family = reading.file.family;
+        let family = reading.family;
         let source = reading.file.source.0;
         let at = statement.at.0;
         let origin = origin_of(reading.file, statement);

@@ -6,7 +6,7 @@ use super::super::names::small;
 use super::super::value::Value;
 use super::matches::Tests;
 use super::tables::Entry;
-use crate::model::{ChainId, Family, Flow, LogOp, MssOp, NflogOp, Op, RejectKind, Verdict};
+use crate::model::{ChainId, Family, Flow, LogOp, MssOp, NflogOp, Op, RejectKind, TtlOp, Verdict};
 use crate::syntax::Diagnostic;
 
 /// Operations and where evaluation goes.
@@ -49,6 +49,15 @@ impl Tests<'_, '_> {
 
     fn module(&mut self, instance: &Instance) -> Action {
         let name = instance.spec.name;
+        if name == "FLOWOFFLOAD" {
+            let message = "connections are not handed to the network card";
+            self.note(
+                instance,
+                message,
+                "the rule matches and counts, and packets go on",
+            );
+            return (Vec::new(), Flow::Next);
+        }
         if instance.spec.tier == Tier::Known || name == "SYNPROXY" {
             let help = "take the rule out, or leave it to iptables beside weir";
             self.unsupported(instance.at.0, &format!("`-j {name}`"), help);
@@ -89,6 +98,7 @@ impl Tests<'_, '_> {
                 Some(mss) => MssOp::Set(mss as u16),
                 None => MssOp::ClampToPmtu,
             })],
+            "TTL" | "HL" => self.ttl(instance),
             "SET" => {
                 self.set_target(instance);
                 Vec::new()
@@ -116,6 +126,21 @@ impl Tests<'_, '_> {
             }
         };
         (ops, Flow::Next)
+    }
+
+    fn ttl(&mut self, instance: &Instance) -> Vec<Op> {
+        let amount = |suffix: &str| {
+            let name = match instance.spec.name {
+                "TTL" => format!("ttl-{suffix}"),
+                _ => format!("hl-{suffix}"),
+            };
+            number(instance, &name).map(|number| number as u8)
+        };
+        let op = amount("set")
+            .map(TtlOp::Set)
+            .or(amount("inc").map(TtlOp::Raise))
+            .or(amount("dec").map(TtlOp::Lower));
+        op.map(Op::Ttl).into_iter().collect()
     }
 
     fn note(&mut self, instance: &Instance, message: &str, help: &str) {

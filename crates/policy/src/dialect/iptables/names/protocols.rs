@@ -24,6 +24,7 @@ static ALIASES: &[(u8, &str)] = &[
     (135, "mh"),
     (135, "ipv6-mh"),
     (4, "ip-encap"),
+    (4, "ipv4"),
     (89, "ospfigp"),
     (73, "cphb"),
     (50, "ipsec-esp"),

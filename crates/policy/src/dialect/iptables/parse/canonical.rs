@@ -88,10 +88,9 @@ impl Finish<'_> {
             "DSCP" => self.need_one(&["set-dscp"]),
             "TOS" => self.need_one(&["set-tos"]),
             "CLASSIFY" => self.need_one(&["set-class"]),
-            "TCPMSS" => {
-                self.need_one(&["set-mss", "clamp-mss-to-pmtu"]);
-                self.at_most_one(&["set-mss", "clamp-mss-to-pmtu"]);
-            }
+            "TCPMSS" => self.exactly_one(&["set-mss", "clamp-mss-to-pmtu"]),
+            "TTL" => self.exactly_one(&["ttl-set", "ttl-dec", "ttl-inc"]),
+            "HL" => self.exactly_one(&["hl-set", "hl-dec", "hl-inc"]),
             "CHECKSUM" => self.need_one(&["checksum-fill"]),
             "SET" => self.need_one(&["add-set", "del-set", "map-set"]),
             "DNAT" => self.need_one(&["to-destination"]),
@@ -99,6 +98,11 @@ impl Finish<'_> {
             "NETMAP" => self.need_one(&["to"]),
             _ => {}
         }
+    }
+
+    fn exactly_one(&mut self, names: &[&str]) {
+        self.need_one(names);
+        self.at_most_one(names);
     }
 
     /// At least one option at all.

@@ -26,6 +26,7 @@ pub(crate) use numbers::number;
 pub use statement::built_in_chains;
 
 use super::ast::{File, FileSource, Line, Name, Statement, StatementKind};
+use crate::dialect::Headings;
 use crate::model::{Family, SourceId, Table};
 use crate::syntax::words::{self, LineEnd, WordError, WordErrorKind};
 use crate::syntax::{Cursor, Diagnostic, Place, Span, Word, span};
@@ -73,6 +74,9 @@ struct Block {
 struct Parser {
     source: SourceId,
     family: Family,
+    /// Of the whole text; `family` is that of the save which is being read.
+    first_family: Family,
+    headings: Headings,
     statements: Vec<Statement>,
     diagnostics: Vec<Diagnostic>,
     names: HashMap<Box<str>, Name>,
@@ -88,6 +92,8 @@ impl Parser {
         Self {
             source,
             family,
+            first_family: family,
+            headings: Headings::default(),
             statements: Vec::new(),
             diagnostics: Vec::new(),
             names: HashMap::new(),
@@ -100,7 +106,7 @@ impl Parser {
 
     fn finish(self) -> File {
         File {
-            family: self.family,
+            family: self.first_family,
             source: FileSource(self.source),
             statements: self.statements,
         }
@@ -140,6 +146,7 @@ impl Parser {
         let trimmed = text.trim_start_matches([' ', '\t']);
         let line = Line::new(number, text.len() - trimmed.len() + 1);
         if let Some(comment) = trimmed.strip_prefix('#') {
+            self.family = self.headings.note(comment).unwrap_or(self.family);
             let kind = StatementKind::Comment(comment.trim_end_matches('\r').into());
             let at = Span::new(
                 self.source,

@@ -135,7 +135,11 @@ impl Parser {
         let glued = text
             .get(..2)
             .filter(|start| BASICS.iter().any(|row| row.0 == *start));
-        let found = if let Some(start) = glued {
+        let found = if let Some(name) = text.strip_prefix('-').filter(|name| is_long(name)) {
+            let message = format!("unknown option `{text}`");
+            let help = format!("write `--{name}`, with two hyphens");
+            Diagnostic::error("unknown-option", at, message).help(help)
+        } else if let Some(start) = glued {
             let message = format!("`{text}` is not an option");
             let help = format!("write a blank after `{start}`");
             Diagnostic::error("unknown-option", at, message).help(help)
@@ -318,6 +322,13 @@ impl Parser {
                     .any(|option| has_name(option, name, true))
             })
     }
+}
+
+/// Whether this is the name of an option that is written with two hyphens.
+fn is_long(name: &str) -> bool {
+    let basic = || BASICS.iter().any(|row| row.1 == name);
+    let mut all = grammar::all().flat_map(|spec| spec.options);
+    name.len() > 1 && (basic() || all.any(|option| has_name(option, name, true)))
 }
 
 /// Adds a match module; most rules have one, and there may be a million rules.

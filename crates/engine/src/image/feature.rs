@@ -1,0 +1,17 @@
+//! What an image asks of the programs that walk it: bits of its header. Programs are loaded without
+//! what no image in force uses. Twin of `enum weir_feature` in `plane/bpf/image.h`.
+
+/// Some operation changes packets or flows.
+pub const FEATURE_CHANGES: u32 = 1;
+/// Some test asks for fields of flows.
+pub const FEATURE_FLOW_FIELDS: u32 = 2;
+/// Some test remembers.
+pub const FEATURE_HISTORY: u32 = 4;
+/// Some rule makes states, or asks what IPFilter sees of headers.
+pub const FEATURE_LEARNED: u32 = 16;
+/// Some root has hashed tables.
+pub const FEATURE_TABLES: u32 = 32;
+/// Some test asks for what the packet's headers don't say, or for options.
+pub const FEATURE_RARE: u32 = 64;
+/// Entries of sets have lifetimes, so the clock in the header matters.
+pub const FEATURE_LIFETIMES: u32 = 8;
