@@ -165,6 +165,45 @@ static __always_inline void limit_through(struct walk *w, __u8 *table, __u32 pla
 	w->share = 0;
 }
 
+/* A state that can't be made counts for nothing; limits of connections see to that themselves. */
+static __always_inline void learned_unshare(struct walk *w)
+{
+	__u8 *table = share_table();
+
+	if (table && w->share && !(w->learner.flags & WEIR_LEARN_LIMITED))
+		share_give(table, w->share - 1, w->now_ms);
+}
+
+/* What the state in a slot counts for, and the record that it was made. */
+static __always_inline void learned_link(struct walk *w, __u32 slot, __u32 generation)
+{
+	__u8 *table = share_table();
+	const struct weir_packet *p = &w->packet;
+	struct learned_record *r;
+	__u32 *link;
+
+	if (!table)
+		return;
+	link = share_link(table, slot);
+	if (link)
+		*link = w->share;
+	r = record_begin(table, RECORD_NEW);
+	if (!r)
+		return;
+	r->time_ms = w->now_ms;
+	r->src[0] = p->src[0];
+	r->src[1] = p->src[1];
+	r->dst[0] = p->dst[0];
+	r->dst[1] = p->dst[1];
+	r->rule = w->learner.rule;
+	r->generation = generation;
+	r->src_port = p->transport == WEIR_TRANSPORT_ICMP ? p->src_port >> 8 : p->src_port;
+	r->dst_port = p->dst_port;
+	r->family = p->family;
+	r->proto = p->proto;
+	bpf_ringbuf_submit(r, 0);
+}
+
 /* What a limit that counts already says of a new connection. */
 static __always_inline int limit_known(struct walk *w, __u32 generation)
 {

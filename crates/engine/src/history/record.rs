@@ -77,7 +77,8 @@ pub struct Record {
     /// Milliseconds after which a key is forgotten (hash limit); seconds east of UTC (time).
     pub span: u32,
     /// Limit: cost. Hash limit: rate. Recent: span in milliseconds, 0 for all. Connection limit:
-    /// count. Random: threshold. Nth: period. Quota: bytes. Time: first second. Per second: packets.
+    /// count. Random: threshold. Nth: period. Quota: bytes. Time: first second. Per
+    /// second: packets.
     pub a: u64,
     /// Limit: cost of all tokens but one. Hash limit: burst. Recent: hits. Random: seed. Nth:
     /// packet. Time: last second.

@@ -280,12 +280,15 @@ impl Judges<'_> {
                 self.kernel.states(NOW_MS)
             ));
         }
+        self.counted()
+    }
+
+    /// Whether the kernel counted what the model did.
+    fn counted(&self) -> Result<(), String> {
         let counted = self.kernel.counters(self.policy.rule_count);
         let meant = self.model.counters.iter();
-        match meant
-            .map(|c| (c.packets, c.bytes))
-            .eq(counted.iter().copied())
-        {
+        let mut meant = meant.map(|c| (c.packets, c.bytes));
+        match meant.by_ref().eq(counted.iter().copied()) {
             true => Ok(()),
             false => Err(format!("{:?}, kernel {counted:?}", self.model.counters)),
         }
