@@ -321,7 +321,7 @@ int weir_clock(void *ctx)
 	if (!c)
 		return 0;
 	c->told_ms = weir_now(c);
-#ifdef WEIR_LEARNED
+#if defined(WEIR_LEARNED) && !defined(WEIR_DYNAMIC)
 	/* Who asks lists states, or reads their records: those whose time is up go first. */
 	learned_expire(c->told_ms);
 #endif

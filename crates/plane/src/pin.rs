@@ -16,7 +16,9 @@ use zerocopy::FromBytes;
 use crate::abi::{self, Control, Settings};
 use crate::attach;
 use crate::error::{PlaneError, Result, file, system};
-use crate::load::{BESIDE_LEARNED, Instance, LEARNED_MAP, MAPS, Map, PROGRAMS, is_mapped, learns};
+use crate::load::{
+    BESIDE_LEARNED, Instance, LEARNED_MAP, Learning, MAPS, Map, PROGRAMS, is_mapped, learns,
+};
 use crate::swap;
 use crate::sys::memory::grace_period;
 use crate::sys::{bpf, namespace};
@@ -258,7 +260,7 @@ fn adopt(number: u32, path: PathBuf) -> Result<Option<Pinned>> {
         };
         let map = Map::adopt(fd, true).map_err(file("mapping", &path.join(LEARNED_MAP)))?;
         instance.learned = Some(map);
-        for name in BESIDE_LEARNED {
+        for name in Learning::of(instance.settings.features).beside() {
             let Some(fd) = open(name)? else {
                 return Ok(None);
             };

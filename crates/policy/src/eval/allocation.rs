@@ -82,8 +82,10 @@ impl Learned {
         facts: &IpfPacket,
         now_ms: u64,
     ) {
-        let keeper = keeper(&policy.learners[id.0 as usize]);
-        let allocation = keeper.and_then(|keeper| keeper.allocation);
+        let Some(keeper) = keeper(&policy.learners[id.0 as usize]) else {
+            return;
+        };
+        let allocation = keeper.allocation;
         let mut refused = None;
         if !self.limits.admit(at) {
             self.limits.alert(at, facts, now_ms);
@@ -97,7 +99,7 @@ impl Learned {
             }
         } else {
             self.limits.begin(at);
-            match self.make(policy, id, facts, Some(at), now_ms) {
+            match self.make(policy, (id, keeper), facts, Some(at), now_ms) {
                 true => self.keep_fragments_of(policy, id, facts, now_ms),
                 false => {
                     self.limits.end(at, now_ms);

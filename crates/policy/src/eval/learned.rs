@@ -7,6 +7,7 @@
 //! [`Cond::Learn`]: crate::model::Cond::Learn
 
 use super::Passage;
+use super::dynamic::DynamicStates;
 use super::ipf::frag::{Fragments, Known};
 use super::ipf::limit::Limits;
 use super::ipf::state::{self, Hit, NewState};
@@ -36,6 +37,8 @@ pub struct Learned {
     pub settings: Settings,
     /// Limits of connections.
     pub limits: Limits,
+    /// States of ipfw.
+    pub(super) dynamic: DynamicStates,
     fragments: Fragments,
     pub(super) found: Option<Found>,
     out_of_window: bool,
@@ -45,6 +48,9 @@ pub struct Learned {
 #[must_use]
 pub fn learned_verdict(learner: &Learner, packet: &Packet) -> Verdict {
     const TCP: u8 = 6;
+    if let Keeper::Ipfw(_) = learner.keeper {
+        return super::dynamic::verdict(learner, packet);
+    }
     match learner.verdict(packet.family) {
         Verdict::Reject(_) if packet.hook != Hook::Prerouting => Verdict::Drop,
         Verdict::Reject(RejectKind::TcpReset) if packet.proto != TCP => Verdict::Drop,
@@ -56,6 +62,7 @@ pub fn learned_verdict(learner: &Learner, packet: &Packet) -> Verdict {
 pub(super) fn keeper(learner: &Learner) -> Option<&IpfKeeper> {
     match &learner.keeper {
         Keeper::Ipf(keeper) => Some(keeper),
+        Keeper::Ipfw(_) => None,
     }
 }
 
@@ -63,6 +70,7 @@ impl Learned {
     /// A new packet comes.
     pub fn begin(&mut self) {
         (self.found, self.out_of_window) = (None, false);
+        self.dynamic.begin();
     }
 
     /// The state that the last look found.
@@ -210,17 +218,17 @@ impl Learned {
         passage: &Passage,
         now_ms: u64,
     ) -> bool {
-        let Some(facts) = self.facts(packet, passage) else {
-            return false;
-        };
         let learner = &policy.learners[id.0 as usize];
         let Some(keeper) = keeper(learner) else {
+            return self.note(policy, id, packet, now_ms);
+        };
+        let Some(facts) = self.facts(packet, passage) else {
             return false;
         };
         if keeper.allocation.is_some() {
             return self.allocate(policy, id, &facts, now_ms);
         }
-        let made = !keeper.state || self.make(policy, id, &facts, None, now_ms);
+        let made = !keeper.state || self.make(policy, (id, keeper), &facts, None, now_ms);
         let fragments = match made {
             true => keeper.state || keeper.fragments.is_some(),
             false => keeper.fragments.is_some() && keeper.fragments_anyway,
@@ -235,14 +243,11 @@ impl Learned {
     pub(super) fn make(
         &mut self,
         policy: &Policy,
-        id: LearnerId,
+        (id, keeper): (LearnerId, &IpfKeeper),
         facts: &IpfPacket,
         limit: Option<usize>,
         now_ms: u64,
     ) -> bool {
-        let Some(keeper) = keeper(&policy.learners[id.0 as usize]) else {
-            return false;
-        };
         let number = id.0 as usize;
         let states = self.states.entries();
         let room = match keeper.limit {

@@ -10,6 +10,7 @@
 //! it has not been looked at before.
 
 mod allocation;
+mod dynamic;
 mod fields;
 pub mod history;
 pub mod ipf;
@@ -411,6 +412,10 @@ impl<'p> Evaluator<'p> {
             Cond::Learn(id) => {
                 let (learned, policy) = (&mut self.learned, self.policy);
                 learned.learn(policy, *id, packet, passage, now_ms).into()
+            }
+            Cond::Dynamic(test) => {
+                let (learned, policy) = (&mut self.learned, self.policy);
+                learned.asks(*test, policy, packet, now_ms).into()
             }
             Cond::IpfWith(with) => match self.learned.with_holds(with, packet, passage) {
                 Some(holds) => holds.into(),
