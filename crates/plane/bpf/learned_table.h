@@ -12,7 +12,9 @@
 #include "hash.h"
 #include "learned_abi.h"
 #include "learned_search.h"
+#ifndef WEIR_DYNAMIC
 #include "learned_share.h"
+#endif
 #include "maps.h"
 
 #define LEARNED_NONE 0xffffffffu
@@ -180,7 +182,9 @@ static __always_inline void learned_remove(__u8 *table, struct learned_entry *e,
 				else if (generation == c->slot_generation[1])
 					__sync_fetch_and_add(&h->of_learner[1][learner], -1);
 			}
+#ifndef WEIR_DYNAMIC
 			share_leave(slot, e);
+#endif
 			*tag = 0;
 			__sync_fetch_and_add(&h->statistics[LEARNED_EXPIRED], 1);
 		}
