@@ -101,16 +101,24 @@ impl Key {
     }
 }
 
+/// What the low halves of addresses, the ports and the sum of all are multiplied with.
+pub(crate) const FACTORS: [u64; 4] = [
+    0x9e37_79b9_7f4a_7c15,
+    0xbf58_476d_1ce4_e5b9,
+    0x94d0_49bb_1331_11eb,
+    0xe703_7ed1_a0b4_28db,
+];
+
 /// The hash of masked key fields. The C twin leaves out the high halves for IPv4.
 pub fn table_hash(address: [u128; 2], ports: u64) -> u64 {
     let half = |word: u64, factor: u64| word.wrapping_mul(factor);
-    let mut hash = half(address[0] as u64, 0x9e37_79b9_7f4a_7c15)
-        .wrapping_add(half(address[1] as u64, 0xbf58_476d_1ce4_e5b9))
-        .wrapping_add(half(ports, 0x94d0_49bb_1331_11eb))
+    let mut hash = half(address[0] as u64, FACTORS[0])
+        .wrapping_add(half(address[1] as u64, FACTORS[1]))
+        .wrapping_add(half(ports, FACTORS[2]))
         .wrapping_add(half((address[0] >> 64) as u64, 0xd6e8_feb8_6659_fd93))
         .wrapping_add(half((address[1] >> 64) as u64, 0xa076_1d64_78bd_642f));
     hash ^= hash >> 29;
-    hash.wrapping_mul(0xe703_7ed1_a0b4_28db)
+    hash.wrapping_mul(FACTORS[3])
 }
 
 /// The bit of a hash in the filter of its slot.
@@ -133,8 +141,8 @@ pub struct Lookup<'i, 'b> {
     vectors: Vectors,
     /// The next position that the vectors give, [`NONE`] at their end.
     head: u32,
-    /// Where the row of services is that hold, for records of tables.
-    services: u32,
+    /// Where the rows are that say which services hold, for records of tables.
+    services: [u32; 3],
 }
 
 /// Where the walk over a chunk stands.
@@ -162,11 +170,11 @@ impl<'i, 'b> Lookup<'i, 'b> {
             chunks: chunks_at..chunks_at + chunks * size_of::<Chunk>() as u32,
             vectors: Vectors::default(),
             head: 0,
-            services: 0,
+            services: [0; 3],
         };
         if root.tables > 0 {
             let fold: Fold = image.read(root.services_at);
-            lookup.services = class::fold_row(image.bytes(), &fold, &key);
+            lookup.services = class::service_rows(image.bytes(), &fold, &key);
         }
         lookup.head = lookup.advance();
         lookup
@@ -187,7 +195,7 @@ impl<'i, 'b> Lookup<'i, 'b> {
         let mut best = self.head.min(self.root.entries - 1);
         for number in 0..self.root.tables {
             let table: HashTable = self.image.read(self.root.tables_at + number * size);
-            let found = hashed::probe(self.image.bytes(), &table, &self.key, self.services, from);
+            let found = hashed::probe(self.image.bytes(), &table, &self.key, &self.services, from);
             best = best.min(found);
         }
         best

@@ -69,7 +69,7 @@ static __always_inline bool lane_first(const __u8 *image, __u64 mask, const stru
 				       struct lane_found *f)
 {
 	__u32 last = root->entries - 1, hashed = WEIR_NONE;
-	struct weir_leaf leaf = leaf_of(image, mask, root, p);
+	struct weir_leaf leaf = leaf_of(image, mask, root, v6, p);
 
 	if (leaf.chunks > 1)
 		return false;

@@ -4,6 +4,7 @@
 //! small groups and few copies. First over pairs of address lengths and over pairs of port lengths
 //! alone, then from the best of these by turns, each field's alternatives with the others held.
 
+use super::layers::Layers;
 use super::sampled::Packet;
 use super::tables::Item;
 use crate::image::layout::GROUP_MAX;
@@ -12,8 +13,20 @@ use weir_policy::model::Family;
 
 /// Terms looked at when choosing.
 pub const SAMPLE: usize = 2048;
-/// Slots that one term may enter in one table.
-pub const REPLICAS_MAX: u128 = 16;
+/// Slots that one term may enter in one table; where there are many terms, and where little room
+/// matters.
+const REPLICAS_MAX: [u128; 3] = [16, 8, 4];
+/// So many are many: what is in tables no longer fits the near caches.
+const MANY: usize = 1 << 15;
+
+/// Slots that one of so many terms may enter.
+pub fn replicas_max(terms: usize, lean: bool) -> u128 {
+    match lean {
+        true => REPLICAS_MAX[2],
+        false => REPLICAS_MAX[usize::from(terms > MANY)],
+    }
+}
+
 /// What looking into a table costs in eBPF, in nanoseconds: when the slot is empty, for the first
 /// line of a group, for each record. Only what they are to each other matters.
 const PROBE_COST: f64 = 12.0;
@@ -21,6 +34,8 @@ const GROUP_COST: f64 = 15.0;
 const RECORD_COST: f64 = 5.0;
 /// What a copy of a record takes from the worth of serving it.
 const COPY_COST: f64 = 0.15;
+/// The same where little room matters.
+const COPY_COST_LEAN: f64 = 1.0;
 /// Packets that cuts are tried with.
 pub const PACKETS: usize = 128;
 /// Bits of the slot numbers in which the sample is counted.
@@ -141,6 +156,9 @@ pub struct Chooser<'s> {
     /// Terms for each one of the sample.
     scale: f64,
     family: Family,
+    /// What a copy of a record takes from the worth of serving it.
+    copy_cost: f64,
+    replicas_max: u128,
     /// Scores are found by so many threads. What they are does not depend on it.
     scorers: Vec<Scorer>,
 }
@@ -159,8 +177,8 @@ impl<'s> Chooser<'s> {
         sample: &'s [Item],
         packets: &'s [Packet],
         scale: f64,
-        family: Family,
-        threads: usize,
+        replicas_max: u128,
+        layers: &Layers,
     ) -> Self {
         let scorer = || Scorer {
             counts: vec![0; 1 << SLOT_BITS],
@@ -171,8 +189,13 @@ impl<'s> Chooser<'s> {
             sample,
             packets,
             scale,
-            family,
-            scorers: (0..threads.max(1)).map(|_| scorer()).collect(),
+            family: layers.family,
+            replicas_max,
+            copy_cost: match layers.lean {
+                true => COPY_COST_LEAN,
+                false => COPY_COST,
+            },
+            scorers: (0..layers.threads.max(1)).map(|_| scorer()).collect(),
         }
     }
 
@@ -315,7 +338,7 @@ impl<'s> Chooser<'s> {
         hashes.clear();
         ends.clear();
         for item in self.sample {
-            if cut.replicas(item, self.family) <= REPLICAS_MAX {
+            if cut.replicas(item, self.family) <= self.replicas_max {
                 cut.each(item, self.family, |hash| {
                     let slot = (hash >> (64 - SLOT_BITS)) as u16;
                     hashes.push(slot);
@@ -338,7 +361,7 @@ impl<'s> Chooser<'s> {
             let others: f64 = slots.iter().map(|slot| (met(*slot) - 1.0).max(0.0)).sum();
             let group = 1.0 + others / slots.len() as f64 * self.scale;
             let kept = 1.0f64.min(GROUP_MAX as f64 / group);
-            served += kept / (1.0 + COPY_COST * slots.len() as f64);
+            served += kept / (1.0 + self.copy_cost * slots.len() as f64);
         }
         let (address, ports) = cut.masks(self.family);
         let mut compared = 0.0;

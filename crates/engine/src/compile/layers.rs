@@ -42,6 +42,8 @@ pub struct Layers<'a> {
     pub tables: bool,
     /// Threads that may work; the image is the same.
     pub threads: usize,
+    /// Whether little room matters more than a quick lookup: packets that are cut short.
+    pub lean: bool,
     /// Bytes that the image may have.
     pub limit: usize,
 }
@@ -74,7 +76,7 @@ impl Layers<'_> {
             made.hashed = terms.len() - hashed.rest.len();
             let fold = self.services(&hashed, root, writer);
             made.worst_loads += vectors::fold_loads(&fold)
-                + hashed.tables.len() as u32 * (2 + 5 * GROUP_MAX as u32);
+                + hashed.tables.len() as u32 * (2 + 7 * GROUP_MAX as u32);
             terms = hashed.rest;
         }
         if !self.tables {
@@ -85,7 +87,7 @@ impl Layers<'_> {
         // Small sets alone do not gain by it: their rows are short.
         let large = made.hashed > 0 || terms.len() > SMALL;
         let split = terms.len() > CHUNK_TERMS_MAX
-            || large && density::words(&terms, self.services) > WORDS_ENOUGH;
+            || large && !self.lean && density::words(&terms, self.services) > WORDS_ENOUGH;
         let tree = splits::split(terms, self.services, self.family, split);
         // Four loads of each node on the way, two of the leaf.
         let way = match tree.depth as u32 {
@@ -116,7 +118,7 @@ impl Layers<'_> {
 
     /// Writes the tables and the rows that say which services hold.
     fn services(&self, hashed: &Hashed, root: &mut Root, writer: &mut Writer) -> Fold {
-        let fold = vectors::unit_rows(&hashed.folded, writer);
+        let fold = vectors::unit_rows(&hashed.folded, &hashed.ports, writer);
         root.services_at = writer.section(fold.as_bytes());
         root.services = hashed.services;
         root.tables = hashed.tables.len() as u32;
@@ -141,7 +143,11 @@ impl Layers<'_> {
             family: self.family,
             interfaces: self.interfaces,
             services: self.services,
-            blocks_max: (TREE_BLOCKS / terms.len().div_ceil(size).max(1) / parts).max(64),
+            blocks_max: if self.lean {
+                0
+            } else {
+                (TREE_BLOCKS / terms.len().div_ceil(size).max(1) / parts).max(64)
+            },
         };
         let mut chunks = Vec::new();
         let mut open: Vec<&[(&Term, u32)]> = terms.chunks(size).rev().collect();

@@ -7,6 +7,7 @@
 
 mod choose;
 mod density;
+mod dynamic;
 mod error;
 mod flatten;
 mod fold;
@@ -226,6 +227,9 @@ fn features(entry: &Entry) -> u32 {
         layout::TEST_CT => layout::FEATURE_FLOW_FIELDS | layout::FEATURE_RARE,
         layout::TEST_HISTORY => layout::FEATURE_HISTORY,
         layout::TEST_LEARNED..=layout::TEST_IPF_WITH => layout::FEATURE_LEARNED,
+        layout::TEST_DYNAMIC_LOOK..=layout::TEST_DYNAMIC_FORGET => {
+            layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC
+        }
         layout::TEST_UNTIL => layout::FEATURE_LIFETIMES,
         layout::TEST_CONNMARK
         | layout::TEST_MAC
@@ -274,6 +278,7 @@ impl RootMaker<'_> {
         let mut blob = Blob {
             records: self.records.to_vec(),
             learners: learners::records(self.policy),
+            dynamic: dynamic::directory(self.policy),
             ..Blob::default()
         };
         let limits = Limits {
@@ -294,7 +299,8 @@ impl RootMaker<'_> {
             _ => None,
         };
         let data_at = self.writer.section(&blob.bytes);
-        let (at, record, made) = self.classifier(&flat, data_at, &context.services, root.family)?;
+        let services = &context.services;
+        let (at, record, made) = self.classifier(&flat, data_at, services, root.family, short)?;
         let mut established = 0;
         if let Some(flat) = known.take() {
             let flat = match self.options.reduce {
@@ -302,7 +308,7 @@ impl RootMaker<'_> {
                 false => flat,
             };
             let services = &context.services;
-            (established, ..) = self.classifier(&flat, data_at, services, root.family)?;
+            (established, ..) = self.classifier(&flat, data_at, services, root.family, false)?;
         }
         check_budget(self.writer.length(), self.options)?;
         if !short {
@@ -335,6 +341,7 @@ impl RootMaker<'_> {
         data_at: u32,
         services: &Services,
         family: Family,
+        lean: bool,
     ) -> Result<(u32, layout::Root, layers::Made), Error> {
         let mut record = self.entries(flat, data_at);
         record.family = if family == Family::V4 { 4 } else { 6 };
@@ -344,6 +351,7 @@ impl RootMaker<'_> {
             services,
             tables: self.options.tables,
             threads: self.options.threads,
+            lean,
             limit: self.options.budget.min(LENGTH_MAX),
         };
         let made = layers.build(flat, &mut record, self.writer)?;

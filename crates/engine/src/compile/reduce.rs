@@ -3,13 +3,14 @@
 //! An entry that no packet can reach because an earlier one, met by every packet that would reach
 //! it, ends the walk for all its packets, can neither decide nor count: its counters stay zero as
 //! they would if it were there. Found by looking up equal terms and terms with fields left open;
-//! what takes more work to see stays in.
+//! what takes more work to see stays in. Drops of packets that are cut short follow each other in
+//! long rows and say nothing of rules: each row is one entry.
 
 use super::flatten::{Entry, Flat};
 use super::hash::QuickMap;
 use super::span::Span;
 use super::term::Term;
-use crate::image::layout::RULES_MAX;
+use crate::image::layout::{RULES_MAX, VERDICT_HOT_DROP};
 
 /// What was left out or joined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,11 +42,14 @@ pub fn reduce(flat: Flat) -> (Flat, Reduced) {
     let mut shadows = Shadows::default();
     let mut keep = vec![Keep::Whole; count];
     let (mut group, mut joined) = (0, 1);
+    // The drop that further ones may become part of.
+    let mut drops = None;
     for at in 0..count - 1 {
         let entry = &flat.entries[at];
         let landing = (jumped_from[at] as usize) < at;
         if landing {
             shadows.forget_after(jumped_from[at]);
+            drops = None;
         }
         let terms = flat.terms_of(at);
         if let [term] = terms
@@ -72,6 +76,13 @@ pub fn reduce(flat: Flat) -> (Flat, Reduced) {
             continue;
         }
         (group, joined) = (at, 1);
+        drops = match drops {
+            Some(first) if drops_only(entry) => {
+                keep[at] = Keep::Merged;
+                Some(first)
+            }
+            _ => drops_only(entry).then_some(at),
+        };
     }
     (rebuild(flat, &keep), reduced)
 }
@@ -85,18 +96,30 @@ fn counts_only(entry: &Entry, at: usize) -> bool {
         && entry.next_match as usize == at + 1
 }
 
+/// Whether all that a matched entry does is to drop what is cut short.
+fn drops_only(entry: &Entry) -> bool {
+    entry.verdict == VERDICT_HOT_DROP
+        && entry.flags == 0
+        && entry.rules.is_empty()
+        && entry.tests.is_empty()
+        && entry.ops.is_empty()
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keep {
     Whole,
     Shadowed,
     Joined(u32),
+    /// Its terms are more terms of the entry that is kept before it: both say the same.
+    Merged,
 }
 
 fn rebuild(flat: Flat, keep: &[Keep]) -> Flat {
     let mut numbers = Vec::with_capacity(keep.len());
     let mut next = 0u32;
     for state in keep {
-        numbers.push(next);
+        // Nobody goes on at what is part of the entry before.
+        numbers.push(next - u32::from(*state == Keep::Merged));
         next += u32::from(*state == Keep::Whole);
     }
     let mut out = Flat {
@@ -117,6 +140,7 @@ fn rebuild(flat: Flat, keep: &[Keep]) -> Flat {
                 out.entries.push(entry);
             }
             Keep::Shadowed => own.for_each(drop),
+            Keep::Merged => out.terms.extend(own),
             Keep::Joined(group) => {
                 own.for_each(drop);
                 let group = numbers[group as usize] as usize;

@@ -8,7 +8,7 @@
 //! packet's row of services. The idea is tuple-space search with merged tuples, as Srinivasan, Suri
 //! and Varghese (SIGCOMM 1999) and TupleMerge (2018) have it.
 
-use super::choose::{self, Chooser, Cut, REPLICAS_MAX, SAMPLE, width};
+use super::choose::{self, Chooser, Cut, SAMPLE, width};
 use super::density;
 use super::fold::{self, Folded, Unit};
 use super::hash::QuickMap;
@@ -16,6 +16,7 @@ use super::layers::Layers;
 use super::sampled;
 use super::span::Span;
 use super::term::{Term, address_last};
+use super::vectors::PortRows;
 use crate::image::layout::{
     GROUP_MAX, HashTable, Prefixes4, Record4, Record6, SERVICES_MAX, SLOT_FILTER, TABLES_MAX,
 };
@@ -64,6 +65,8 @@ pub struct Hashed<'t> {
     pub tables: Vec<HashTable>,
     /// How services are told.
     pub folded: Folded,
+    /// What of them ports tell.
+    pub ports: [PortRows; 2],
     /// How many services there are.
     pub services: u32,
     /// Terms left, in evaluation order.
@@ -88,6 +91,7 @@ fn rest_cost<'t>(rest: &[u32], open: &[Item], terms: &[Placed<'t>], layers: &Lay
 /// The services that records can name, and the number of each term's, if it has one.
 struct Units {
     folded: Folded,
+    ports: [PortRows; 2],
     count: usize,
     numbers: Vec<Option<u32>>,
     with_ports: bool,
@@ -123,17 +127,16 @@ fn units(terms: &[Placed], with_ports: bool, layers: &Layers) -> Option<Units> {
     // Without ports, a few services at least can be told.
     let mut count = all.len();
     while count > 0 {
-        let folded = fold::fold(
-            &all[..count],
-            with_ports,
-            layers.services,
-            layers.interfaces,
-        );
+        let all = &all[..count];
+        let folded = fold::fold(all, false, layers.services, layers.interfaces);
+        let ports = [PortRows::of(all, 0), PortRows::of(all, 1)];
+        let port_rows = ports[0].count() + ports[1].count();
         if let Some(folded) = folded
-            && folded.classes.count() * folded.classes.words() * 8 <= ROWS_MAX
+            && (folded.classes.count() + port_rows) * folded.classes.words() * 8 <= ROWS_MAX
         {
             return Some(Units {
                 folded,
+                ports,
                 count,
                 numbers,
                 with_ports,
@@ -215,6 +218,7 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
         return None;
     }
     let mut tables = Vec::new();
+    let replicas_max = choose::replicas_max(terms.len(), layers.lean);
     let mut cost = rest_cost(&rest, &open, terms, layers);
     let packets = sampled::packets(terms, layers.services, layers.family, choose::PACKETS);
     while tables.len() < TABLES_MAX && !open.is_empty() {
@@ -224,9 +228,9 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
             .map(|at| open[(at * step + at % step.max(1)) % open.len()])
             .collect();
         let scale = open.len() as f64 / sample.len() as f64;
-        let mut chooser = Chooser::new(&sample, &packets, scale, layers.family, layers.threads);
+        let mut chooser = Chooser::new(&sample, &packets, scale, replicas_max, layers);
         let (cut, _) = chooser.choose();
-        let filled = fill(&cut, &open, terms, layers.family);
+        let filled = fill(&cut, &open, terms, replicas_max, layers);
         let less = rest_cost(&rest, &filled.left, terms, layers);
         let taken = open.len() - filled.left.len();
         let many = rest.len() + open.len() > REST_MANY && taken * 16 > open.len();
@@ -246,6 +250,7 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
     Some(Hashed {
         tables,
         folded: units.folded,
+        ports: units.ports,
         services: units.count as u32,
         rest: rest.into_iter().map(|at| terms[at as usize]).collect(),
     })
@@ -260,16 +265,21 @@ struct Filled {
 }
 
 /// Fills one table; the items that found no room are left.
-fn fill(cut: &Cut, open: &[Item], terms: &[Placed], family: Family) -> Filled {
+fn fill(cut: &Cut, open: &[Item], terms: &[Placed], replicas_max: u128, layers: &Layers) -> Filled {
+    let family = layers.family;
     let mut left = Vec::new();
     let (mut hashes, mut ends): (Vec<u64>, Vec<u32>) = (Vec::new(), Vec::new());
     for item in open {
-        if cut.replicas(item, family) <= REPLICAS_MAX {
+        if cut.replicas(item, family) <= replicas_max {
             cut.each(item, family, |hash| hashes.push(hash));
         }
         ends.push(hashes.len() as u32);
     }
-    let slots = (hashes.len() + hashes.len() / 3).next_power_of_two();
+    // Where little room matters, as many slots as a power of two gives for as many records.
+    let slots = match layers.lean {
+        true => hashes.len().max(32).next_power_of_two() / 2,
+        false => (hashes.len() + hashes.len() / 3).next_power_of_two(),
+    };
     let shift = 64 - slots.trailing_zeros().clamp(4, 26);
     let mut counts = vec![0u8; 1 << (64 - shift)];
     let mut filters = vec![0u8; 1 << (64 - shift)];

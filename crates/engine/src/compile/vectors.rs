@@ -15,7 +15,9 @@ use super::service::Services;
 use super::sets::{Sets, hash_of, sweep};
 use super::span::Span;
 use super::term::{Term, address_last};
-use crate::image::layout::{AddressMap, CHUNK_TERMS_MAX, Chunk, FOLD_LINKS, FOLD_PORTS, Fold, Map};
+use crate::image::layout::{
+    AddressMap, CHUNK_TERMS_MAX, Chunk, FOLD_APART, FOLD_LINKS, FOLD_PORTS, Fold, Map,
+};
 use crate::image::write::Writer;
 use weir_policy::model::Family;
 use zerocopy::IntoBytes;
@@ -160,14 +162,44 @@ fn fold_rows(folded: &Folded, bits: &[Vec<u64>], words: usize, writer: &mut Writ
     fold
 }
 
-/// Writes the fold of units themselves: a row has a bit for each unit, and no summary.
-pub fn unit_rows(folded: &Folded, writer: &mut Writer) -> Fold {
+/// Which units allow a port: intervals with a class each, and the units of each class.
+pub struct PortRows {
+    bounds: Vec<(u16, u32)>,
+    sets: Sets,
+}
+
+impl PortRows {
+    /// Of the source or destination port of units.
+    pub fn of(units: &[Unit], side: usize) -> Self {
+        let mut sets = Sets::new(units.len().div_ceil(64));
+        let bounds = sweep(units.iter().map(|u| &u.port[side]), u16::MAX, &mut sets);
+        PortRows { bounds, sets }
+    }
+
+    /// How many rows.
+    pub fn count(&self) -> usize {
+        self.sets.count()
+    }
+
+    fn write(&self, writer: &mut Writer) -> Map {
+        let mut map = maps::ports(&self.bounds, self.sets.count() as u32, writer);
+        let rows: Vec<u64> = self.sets.each().flatten().copied().collect();
+        map.rows_at = writer.section(rows.as_bytes());
+        map
+    }
+}
+
+/// Writes the fold of units themselves: a row has a bit for each unit, and no summary. What is
+/// folded are the small fields; ports have rows of their own.
+pub fn unit_rows(folded: &Folded, ports: &[PortRows; 2], writer: &mut Writer) -> Fold {
     let numbers: Vec<u32> = (0..folded.classes.count() as u32).collect();
     let rows: Vec<u64> = folded.classes.each().flatten().copied().collect();
     let mut fold = folded.write(&numbers, writer);
     fold.rows = folded.classes.count() as u32;
     fold.stride = (folded.classes.words() * 8) as u32;
     fold.rows_at = writer.section(rows.as_bytes());
+    fold.used |= FOLD_APART;
+    fold.ports = [ports[0].write(writer), ports[1].write(writer)];
     fold
 }
 
@@ -182,6 +214,11 @@ fn ports(terms: &[(&Term, u32)], side: usize, words: usize, writer: &mut Writer)
 /// Loads of one packet in a fold, up to the offset of its row.
 pub fn fold_loads(fold: &Fold) -> u32 {
     let ports = if fold.used & FOLD_PORTS != 0 { 5 } else { 0 };
+    let ports = if fold.used & FOLD_APART != 0 {
+        4
+    } else {
+        ports
+    };
     let links = if fold.used & FOLD_LINKS != 0 { 4 } else { 0 };
     5 + ports + links
 }

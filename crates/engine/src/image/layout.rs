@@ -1,6 +1,7 @@
 //! Structures of the image, little-endian; offsets are bytes from its start. Twin:
 //! `plane/bpf/image.h`, same names, order and numbers.
 
+pub use super::dynamic::*;
 pub use super::feature::*;
 pub use super::learner::*;
 use weir_policy::model::{Family, Hook, Table};
@@ -9,15 +10,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First word of every image: "weir".
 pub const MAGIC: u32 = 0x7269_6577;
 /// Raised with every change of the layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Byte offset of [`Header::checksum`].
 pub const CHECKSUM_AT: usize = 16;
 /// Sections begin at multiples of this.
 pub const ALIGN: usize = 64;
 /// Largest image: the verifier allows variable offsets below 2^29.
 pub const LENGTH_MAX: usize = 1 << 28;
-/// Entries that one packet may meet in one root. The kernel's verifier follows the loop over them,
-/// and allows 8,192 branches on the way.
+/// Entries that one packet may meet in one root; the verifier's 8,192 branches bound them.
 pub const STEPS_MAX: u32 = 1024;
 /// Terms of one bit-vector chunk: a summary word over at most 64 words of 64 bits.
 pub const CHUNK_TERMS_MAX: usize = 4096;
@@ -57,6 +57,8 @@ pub const DIM_PROTO: usize = 4;
 pub const FOLD_PORTS: u32 = 1;
 /// Interfaces distinguish terms.
 pub const FOLD_LINKS: u32 = 2;
+/// Ports have rows of their own: in the services of tables. Without [`FOLD_PORTS`].
+pub const FOLD_APART: u32 = 4;
 /// Cells of the products of small fields; their numbers fit 16 bits.
 pub const SMALL_CELLS_MAX: usize = 1 << 16;
 /// Cells of the other products of classes.
@@ -122,6 +124,7 @@ pub struct Header {
 
 /// Byte offset of [`Header::loaded_ms`].
 pub const LOADED_AT: usize = std::mem::offset_of!(Header, loaded_ms);
+
 /// An interface pattern: a name belongs to it when `name & mask == name of the pattern`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -362,7 +365,7 @@ pub struct Fold {
     pub small_at: [u32; 5],
     /// Zero.
     pub padding: [u32; 3],
-    /// Source and destination port, with [`FOLD_PORTS`].
+    /// Source and destination port, with [`FOLD_PORTS`] or [`FOLD_APART`].
     pub ports: [Map; 2],
 }
 
@@ -500,16 +503,8 @@ pub const TEST_STATE: u8 = 22;
 pub const TEST_HANDLING: u8 = 23;
 /// The proposal that stands is of rule `a`.
 pub const TEST_PROPOSED: u8 = 24;
-/// The packet belongs to a learned state; noted there.
-pub const TEST_LEARNED: u8 = 25;
-/// Makes a state of learner `a`, whose [`Learner`] is at `at`; holds when one was made.
-pub const TEST_LEARN: u8 = 26;
-/// [`TEST_LEARNED`] has found a state that the packet is of, but for its place in the window.
-pub const TEST_OUT_OF_WINDOW: u8 = 27;
-/// What IPFilter sees of headers: [`IpfWith`] at `at`.
-pub const TEST_IPF_WITH: u8 = 28;
 /// The highest of them.
-pub const TEST_LAST: u8 = TEST_IPF_WITH;
+pub const TEST_LAST: u8 = TEST_DYNAMIC_FORGET;
 /// History object `a`; its parameters at `at`.
 pub const TEST_HISTORY: u8 = 18;
 /// Time since the image was loaded is below `a` seconds.

@@ -121,6 +121,17 @@ pub fn fold_row(bytes: &[u8], fold: &Fold, key: &Key) -> u32 {
     fold.rows_at + u16_at(bytes, fold.cells_at + cell * 2) * fold.stride
 }
 
+/// Where the rows are whose AND says which services of tables hold for a packet.
+#[inline(always)]
+pub fn service_rows(bytes: &[u8], fold: &Fold, key: &Key) -> [u32; 3] {
+    let row = fold_row(bytes, fold, key);
+    let port = |side: usize| {
+        let map = &fold.ports[side];
+        map.rows_at + port_class(bytes, map, key.port[side]) * fold.stride
+    };
+    [row, port(0), port(1)]
+}
+
 /// Where the rows of a chunk are that a packet's fields lead to.
 #[inline(always)]
 pub fn chunk_rows(bytes: &[u8], chunk: &Chunk, v6: bool, key: &Key) -> [u32; ROWS_MAX] {

@@ -1,14 +1,14 @@
 //! The first entry that holds, by the shortest way: structures are read out of the image once, and
 //! nothing is kept from one packet to the next.
 
-use super::class::{chunk_rows, fold_row, u32_at, u64_at};
+use super::class::{chunk_rows, service_rows, u32_at, u64_at};
 use super::{Key, NONE, hashed};
 use crate::image::Image;
 use crate::image::layout::{Chunk, Fold, HashTable, Leaf, Root, Split};
 use std::marker::PhantomData;
 
 #[cfg(target_arch = "x86_64")]
-use super::vector::{BATCH, Vector};
+use super::vector::{BATCH, Lanes, Vector};
 
 /// What a lookup reads of a root.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub(super) struct Parts {
     pub(super) leaves: Vec<u32>,
     pub(super) nodes: Vec<Split>,
     pub(super) splits: u32,
+    #[cfg(target_arch = "x86_64")]
+    pub(super) lanes: Lanes,
 }
 
 impl Parts {
@@ -87,9 +89,12 @@ impl<'b> Image<'b> {
             starts.push(chunks.len() as u32);
         }
         let node = |at: u32| self.read(root.splits_at + at * size_of::<Split>() as u32);
+        let tables: Vec<HashTable> = (0..root.tables).map(table).collect();
         let parts = Parts {
             fold,
-            tables: (0..root.tables).map(table).collect(),
+            #[cfg(target_arch = "x86_64")]
+            lanes: Lanes::of(&tables),
+            tables,
             chunks,
             leaves: starts,
             nodes: (0..root.split_nodes).map(node).collect(),
@@ -97,8 +102,11 @@ impl<'b> Image<'b> {
         };
         #[cfg(target_arch = "x86_64")]
         let vector = Vector::new(self.bytes()).filter(|_| {
-            parts.tables.iter().all(|table| table.record == 16)
-                && parts.chunks.iter().all(|(chunk, _)| Vector::takes(chunk))
+            root.family == 4
+                && parts
+                    .tables
+                    .iter()
+                    .all(|table| matches!(table.record, 16 | 32))
         });
         Searcher {
             bytes: self.bytes(),
@@ -151,9 +159,9 @@ impl Searcher<'_, '_> {
     pub fn first_scalar(&self, key: &Key) -> u32 {
         let mut best = self.root.entries - 1;
         if !self.parts.tables.is_empty() {
-            let services = fold_row(self.bytes, &self.parts.fold, key);
+            let services = service_rows(self.bytes, &self.parts.fold, key);
             for table in &self.parts.tables {
-                best = best.min(hashed::probe(self.bytes, table, key, services, 0));
+                best = best.min(hashed::probe(self.bytes, table, key, &services, 0));
             }
         }
         for (chunk, least) in self.parts.chunks_of(key) {

@@ -27,18 +27,21 @@ pub fn group_of(slot: u32, filter: u32) -> (u32, u32) {
     (slot & SLOT_OFFSET, slot & 15 & passes.wrapping_neg())
 }
 
-/// The first position from `from` on in one table; [`NONE`] without. `services` is where the row of
-/// services is that hold.
+/// The first position from `from` on in one table; [`NONE`] without. `services` is where the rows
+/// are that say which services hold.
 #[inline(always)]
-pub fn probe(bytes: &[u8], table: &HashTable, key: &Key, services: u32, from: u32) -> u32 {
+pub fn probe(bytes: &[u8], table: &HashTable, key: &Key, services: &[u32; 3], from: u32) -> u32 {
     let hash = hash_of(table, key);
     let slot = u32_at(bytes, table.slots_at + (hash >> table.shift) as u32 * 4);
     let (offset, count) = group_of(slot, slot_filter(hash, table.shift));
     let (at, count) = ((table.groups_at + offset) as usize, count as usize);
     let size = table.record as usize;
     let records = bytes.get(at..at + count * size).unwrap_or_default();
-    let served =
-        |service: u32| u64_at(bytes, services + (service >> 6) * 8) >> (service & 63) & 1 != 0;
+    let served = |service: u32| {
+        let word = |row: u32| u64_at(bytes, row + (service >> 6) * 8);
+        let [small, source, destination] = services.map(word);
+        (small & source & destination) >> (service & 63) & 1 != 0
+    };
     let later = |position: u32| (position >= from).then_some(position);
     let found = match size {
         16 => records

@@ -1,5 +1,5 @@
-//! The first entry that holds, with vectors of 512 bits: all words of a chunk at once, four records
-//! of a group at once, and no branch that depends on data before the answer.
+//! The first entry that holds, with vectors of 512 bits: the slots of eight tables at once, all
+//! words of a chunk at once, four records of a group at once.
 //!
 //! The only unsafe code of this crate: loads without bounds checks, and instructions that the CPU
 //! must have. [`Vector::new`] asks the CPU; offsets come from a checked [`Image`](crate::image),
@@ -8,18 +8,73 @@
 #![allow(unsafe_code)]
 
 use super::first::Parts;
-use super::{Key, NONE, hashed, slot_filter};
+use super::{FACTORS, Key, NONE};
 use crate::image::layout::{
-    AddressMap, Chunk, FOLD_LINKS, FOLD_PORTS, Fold, HashTable, Map, TABLES_MAX,
+    AddressMap, Chunk, FOLD_LINKS, FOLD_PORTS, Fold, HashTable, Map, SLOT_FILTER, TABLES_MAX,
 };
 use std::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_and_si512, _mm512_maskz_loadu_epi64,
-    _mm512_set4_epi32, _mm512_set4_epi64, _mm512_shuffle_epi8, _mm512_srlv_epi32,
-    _mm512_storeu_si512, _mm512_test_epi32_mask, _mm512_test_epi64_mask, _mm512_xor_si512,
+    __m512i, _MM_HINT_T0, _mm_prefetch, _mm256_add_epi32, _mm256_and_si256, _mm256_loadu_si256,
+    _mm256_mask_compressstoreu_epi32, _mm256_or_si256, _mm256_set1_epi32, _mm256_setzero_si256,
+    _mm512_add_epi64, _mm512_and_si512, _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask,
+    _mm512_cvtepu32_epi64, _mm512_loadu_si512, _mm512_mask_i64gather_epi32,
+    _mm512_maskz_loadu_epi64, _mm512_mullo_epi64, _mm512_set_epi64, _mm512_set1_epi64,
+    _mm512_set4_epi32, _mm512_set4_epi64, _mm512_shuffle_epi8, _mm512_shuffle_epi32,
+    _mm512_shufflelo_epi16, _mm512_srli_epi64, _mm512_srlv_epi32, _mm512_srlv_epi64,
+    _mm512_storeu_si512, _mm512_sub_epi16, _mm512_sub_epi32, _mm512_sub_epi64,
+    _mm512_test_epi32_mask, _mm512_test_epi64_mask, _mm512_xor_si512,
 };
 
 /// Packets of one batch.
 pub const BATCH: usize = 16;
+/// Places for tables: whole vectors of eight.
+const LANES: usize = TABLES_MAX.next_multiple_of(8);
+
+/// The tables of a root, field by field, so that eight are asked at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lanes {
+    count: usize,
+    source: [u64; LANES],
+    destination: [u64; LANES],
+    ports: [u64; LANES],
+    shift: [u64; LANES],
+    slots_at: [u64; LANES],
+    groups_at: [u32; LANES],
+    /// [`RANGES`] where records hold ranges, else 0.
+    kinds: [u32; LANES],
+}
+
+/// Of a group: its records hold ranges, not prefixes. Above the four bits of their number.
+const RANGES: u32 = 16;
+
+impl Lanes {
+    /// Of IPv4 tables.
+    pub fn of(tables: &[HashTable]) -> Self {
+        let mut lanes = Lanes {
+            count: tables.len().min(LANES),
+            ..Lanes::default()
+        };
+        for (at, table) in tables.iter().enumerate().take(LANES) {
+            lanes.source[at] = table.masks[1];
+            lanes.destination[at] = table.masks[3];
+            lanes.ports[at] = table.ports;
+            lanes.shift[at] = table.shift.into();
+            lanes.slots_at[at] = table.slots_at.into();
+            lanes.groups_at[at] = table.groups_at;
+            lanes.kinds[at] = if table.record == 32 { RANGES } else { 0 };
+        }
+        lanes
+    }
+}
+
+/// Groups that may have a record for a packet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Groups {
+    count: usize,
+    /// Where they begin.
+    at: [u32; LANES],
+    /// How many records, and [`RANGES`].
+    records: [u32; LANES],
+}
 
 /// Proof that the CPU has the instructions, over the bytes of a checked image.
 #[derive(Clone, Copy, Debug)]
@@ -56,14 +111,6 @@ impl<'b> Vector<'b> {
         self.at::<u16>(at + index * 2).into()
     }
 
-    /// The group of a hash in a table: offset and number of records.
-    #[inline(always)]
-    fn slot(self, table: &HashTable, hash: u64) -> u32 {
-        let slot = self.at(table.slots_at + (hash >> table.shift) as u32 * 4);
-        let (offset, count) = hashed::group_of(slot, slot_filter(hash, table.shift));
-        offset | count
-    }
-
     /// Asks for the line at an offset.
     #[inline(always)]
     fn prefetch(self, at: u32) {
@@ -80,6 +127,30 @@ impl<'b> Vector<'b> {
         at = cell((at >> 8) + (address >> 8 & at & 255));
         at = cell((at >> 8) + (address & at & 255));
         at >> 8
+    }
+
+    /// The class of an address among intervals: [`super::class`] has the same.
+    #[inline(never)]
+    fn search_class(self, map: &AddressMap, address: u32) -> u32 {
+        let cell = address.saturating_sub(map.base[1] as u32) >> map.shift;
+        let cell = cell.min(map.cell_last);
+        let mut low: u32 = self.at(map.index_at + cell * 4);
+        let mut count = self.at::<u32>(map.index_at + cell * 4 + 4) - low + 1;
+        while count > 1 {
+            let half = count >> 1;
+            let bound: u32 = self.at(map.bounds_at + (low + half) * 8);
+            low += if bound <= address { half } else { 0 };
+            count -= half;
+        }
+        self.at(map.bounds_at + low * 8 + 4)
+    }
+
+    #[inline(always)]
+    fn address_class(self, map: &AddressMap, address: u32) -> u32 {
+        match map.tree {
+            0 => self.search_class(map, address),
+            _ => self.tree_class(map, address),
+        }
     }
 
     #[inline(always)]
@@ -108,9 +179,15 @@ impl<'b> Vector<'b> {
         fold.rows_at + self.small(fold.cells_at, cell) * fold.stride
     }
 
-    /// Whether a chunk can be walked here.
-    pub fn takes(chunk: &Chunk) -> bool {
-        chunk.addresses.iter().all(|map| map.tree > 0)
+    /// Where the rows are whose AND says which services hold.
+    #[inline(always)]
+    fn service_rows(self, fold: &Fold, key: &Key) -> [u32; 3] {
+        let row = self.fold_row(fold, key);
+        let port = |side: usize| {
+            let map = &fold.ports[side];
+            map.rows_at + self.port_class(map, key.port[side]) * fold.stride
+        };
+        [row, port(0), port(1)]
     }
 
     /// The first position of a root without a split tree; `last` when no term holds.
@@ -130,16 +207,18 @@ impl<'b> Vector<'b> {
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
     fn batch(self, parts: &Parts, last: u32, keys: &[Key], out: &mut [u32]) {
-        // Hashes, then slots.
-        let mut slots = [[0u64; BATCH]; TABLES_MAX];
-        let mut services = [0u32; BATCH];
+        let mut groups = [Groups::default(); BATCH];
+        let mut services = [[0u32; 3]; BATCH];
         let mut rows = [[0u32; 3]; BATCH];
         // The chunk of each packet, where it is the only one it can meet.
         let mut ahead: [Option<&Chunk>; BATCH] = [None; BATCH];
-        for (slots, table) in slots.iter_mut().zip(&parts.tables) {
-            for (slot, key) in slots.iter_mut().zip(keys) {
-                *slot = hashed::hash_of(table, key);
-                self.prefetch(table.slots_at + (*slot >> table.shift) as u32 * 4);
+        if !parts.tables.is_empty() {
+            for (groups, key) in groups.iter_mut().zip(keys) {
+                *groups = self.groups(&parts.lanes, key);
+                // More are seldom met; behind the last, the first of some table.
+                for at in &groups.at[..4] {
+                    self.prefetch(*at);
+                }
             }
         }
         for (at, key) in keys.iter().enumerate().take(BATCH) {
@@ -155,24 +234,11 @@ impl<'b> Vector<'b> {
                 }
             }
             if !parts.tables.is_empty() {
-                services[at] = self.fold_row(&parts.fold, key);
-            }
-        }
-        for (slots, table) in slots.iter_mut().zip(&parts.tables) {
-            for slot in slots.iter_mut().take(keys.len()) {
-                let group = self.slot(table, *slot);
-                *slot = group.into();
-                if group & 15 != 0 {
-                    self.prefetch(table.groups_at + (group & !15));
-                    self.prefetch(table.groups_at + (group & !15) + 48);
-                }
+                services[at] = self.service_rows(&parts.fold, key);
             }
         }
         for (at, (key, out)) in keys.iter().zip(out).enumerate().take(BATCH) {
-            let mut best = last;
-            for (slots, table) in slots.iter().zip(&parts.tables) {
-                best = best.min(self.group(table, slots[at] as u32, key, services[at]));
-            }
+            let best = self.first_in_groups(&groups[at], key, &services[at], last);
             *out = match ahead[at] {
                 Some(chunk) => best.min(self.first_in_rows(chunk, &rows[at])),
                 None => self.first_of_chunks(parts, best, key),
@@ -184,16 +250,83 @@ impl<'b> Vector<'b> {
     fn first_of_parts(self, parts: &Parts, last: u32, key: &Key) -> u32 {
         let mut best = last;
         if !parts.tables.is_empty() {
-            let mut slots = [0u32; TABLES_MAX];
-            for (slot, table) in slots.iter_mut().zip(&parts.tables) {
-                *slot = self.slot(table, hashed::hash_of(table, key));
-            }
-            let services = self.fold_row(&parts.fold, key);
-            for (slot, table) in slots.iter().zip(&parts.tables) {
-                best = best.min(self.group(table, *slot, key, services));
-            }
+            let groups = self.groups(&parts.lanes, key);
+            let services = self.service_rows(&parts.fold, key);
+            best = self.first_in_groups(&groups, key, &services, last);
         }
         self.first_of_chunks(parts, best, key)
+    }
+
+    /// Where all tables have records that may hold for a packet.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
+    #[inline]
+    fn groups(self, lanes: &Lanes, key: &Key) -> Groups {
+        let mut groups = Groups::default();
+        let ports =
+            u64::from(key.proto) << 32 | u64::from(key.port[0]) << 16 | u64::from(key.port[1]);
+        let every = |value: u64| _mm512_set1_epi64(value as i64);
+        let mut first = 0;
+        while first < lanes.count {
+            // SAFETY: eight places from `first` on, which is a multiple of eight below LANES.
+            let load = |from: &[u64; LANES]| unsafe {
+                _mm512_loadu_si512(from.as_ptr().add(first).cast())
+            };
+            let part = |value: u64, masks: &[u64; LANES], factor: u64| {
+                _mm512_mullo_epi64(_mm512_and_si512(every(value), load(masks)), every(factor))
+            };
+            let source = part(key.address[0] as u64, &lanes.source, FACTORS[0]);
+            let destination = part(key.address[1] as u64, &lanes.destination, FACTORS[1]);
+            let ports = part(ports, &lanes.ports, FACTORS[2]);
+            let mixed = _mm512_add_epi64(_mm512_add_epi64(source, destination), ports);
+            let mixed = _mm512_xor_si512(mixed, _mm512_srli_epi64::<29>(mixed));
+            let hash = _mm512_mullo_epi64(mixed, every(FACTORS[3]));
+            let shift = load(&lanes.shift);
+            let numbers = _mm512_srlv_epi64(hash, shift);
+            let places = _mm512_add_epi64(
+                _mm512_add_epi64(numbers, numbers),
+                _mm512_add_epi64(numbers, numbers),
+            );
+            let places = _mm512_add_epi64(places, load(&lanes.slots_at));
+            let known = ((1u32 << (lanes.count - first).min(8)) - 1) as u8;
+            // SAFETY: slots of tables of a checked image, by numbers below their count.
+            let slots = unsafe {
+                let none = _mm256_setzero_si256();
+                let from = self.bytes.as_ptr().cast();
+                _mm512_mask_i64gather_epi32::<1>(none, known, places, from)
+            };
+            let wide = _mm512_cvtepu32_epi64(slots);
+            let bit = _mm512_srlv_epi64(hash, _mm512_sub_epi64(shift, every(2)));
+            let bit = _mm512_and_si512(bit, every(3));
+            let filters = _mm512_srli_epi64::<SLOT_FILTER>(wide);
+            let live = _mm512_test_epi64_mask(_mm512_srlv_epi64(filters, bit), every(1));
+            let offsets = _mm256_and_si256(slots, _mm256_set1_epi32(0x0fff_fff0));
+            // SAFETY: eight places of the array; as many places behind those taken.
+            unsafe {
+                let begin = _mm256_loadu_si256(lanes.groups_at.as_ptr().add(first).cast());
+                let at = groups.at.as_mut_ptr().add(groups.count).cast();
+                _mm256_mask_compressstoreu_epi32(at, live, _mm256_add_epi32(begin, offsets));
+                let records = groups.records.as_mut_ptr().add(groups.count).cast();
+                let kinds = _mm256_loadu_si256(lanes.kinds.as_ptr().add(first).cast());
+                let counts = _mm256_and_si256(slots, _mm256_set1_epi32(15));
+                _mm256_mask_compressstoreu_epi32(records, live, _mm256_or_si256(counts, kinds));
+            }
+            groups.count += live.count_ones() as usize;
+            first += 8;
+        }
+        groups
+    }
+
+    /// The first position that holds in some groups, `last` without.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
+    #[inline]
+    fn first_in_groups(self, groups: &Groups, key: &Key, services: &[u32; 3], last: u32) -> u32 {
+        let groups = groups.at.iter().zip(&groups.records).take(groups.count);
+        groups.fold(last, |best, (at, records)| {
+            best.min(match records & RANGES {
+                0 => self.group(*at, records & 15, key, services),
+                _ => self.group_of_ranges(*at, records & 15, key, services),
+            })
+        })
     }
 
     /// The first position of the chunks that a packet can meet, if it is before `best`.
@@ -229,9 +362,11 @@ impl<'b> Vector<'b> {
         let [source, destination] = &chunk.addresses;
         let stride = chunk.stride;
         let mut rows = [0; ROWS];
-        rows[0] = source.rows_at + stride * self.tree_class(source, key.address[0] as u32);
-        rows[1] =
-            destination.rows_at + stride * self.tree_class(destination, key.address[1] as u32);
+        let class = |map: &AddressMap, side: usize| {
+            map.rows_at + stride * self.address_class(map, key.address[side] as u32)
+        };
+        rows[0] = class(source, 0);
+        rows[1] = class(destination, 1);
         rows[2] = self.fold_row(&chunk.fold, key);
         for side in 0..ROWS - 3 {
             let map = &chunk.ports[side];
@@ -296,11 +431,51 @@ impl<'b> Vector<'b> {
         all
     }
 
+    /// The first position of a group of `layout::Record4` that holds, two records at once.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
     #[inline]
-    fn group(self, table: &HashTable, slot: u32, key: &Key, services: u32) -> u32 {
-        let count = slot & 15;
-        let at = table.groups_at + (slot & !15);
+    fn group_of_ranges(self, at: u32, count: u32, key: &Key, services: &[u32; 3]) -> u32 {
+        // Each field twice: in the place of its first value, and of last less first.
+        let address = |side: usize| (u64::from(key.address[side] as u32) * 0x1_0000_0001) as i64;
+        let (source, destination) = (address(0), address(1));
+        let [low, high] = key.port.map(|port| i64::from(port) * 0x1_0001);
+        let ports = low | high << 32;
+        let own = _mm512_set_epi64(0, ports, destination, source, 0, ports, destination, source);
+        let mut first = 0;
+        while first < count {
+            let two = count - first > 1;
+            let from = self.bytes.as_ptr().wrapping_add((at + first * 32) as usize);
+            let lanes = if two { 0xff } else { 0x0f };
+            // SAFETY: only lanes of records that the group has are read.
+            let records = unsafe { _mm512_maskz_loadu_epi64(lanes, from.cast()) };
+            let wide = _mm512_sub_epi32(own, _mm512_shuffle_epi32::<0b10_10_00_00>(records));
+            let wide = u32::from(_mm512_cmple_epu32_mask(wide, records));
+            let narrow = _mm512_sub_epi16(own, _mm512_shufflelo_epi16::<0b10_10_00_00>(records));
+            let narrow = _mm512_cmple_epu16_mask(narrow, records);
+            for number in 0..1 + u32::from(two) {
+                let addresses = wide >> (number * 8) & 0b1010 == 0b1010;
+                let ports = narrow >> (number * 16) & 0b1010 << 8 == 0b1010 << 8;
+                let record = at + (first + number) * 32;
+                if addresses && ports && self.served(self.at(record + 28), services) {
+                    return self.at(record + 24);
+                }
+            }
+            first += 2;
+        }
+        NONE
+    }
+
+    /// Whether a service's bit is set in all rows.
+    #[inline(always)]
+    fn served(self, service: u32, services: &[u32; 3]) -> bool {
+        let word = |row: u32| self.at::<u64>(row + (service >> 6) * 8);
+        let all = word(services[0]) & word(services[1]) & word(services[2]);
+        all >> (service & 63) & 1 != 0
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
+    #[inline]
+    fn group(self, at: u32, count: u32, key: &Key, services: &[u32; 3]) -> u32 {
         let pair = key.address[0] as u32 as i64 | (key.address[1] as u32 as i64) << 32;
         let own = _mm512_set4_epi64(0, pair, 0, pair);
         // Of each record, bytes 14 and 15 to the low bytes of its first two numbers.
@@ -316,14 +491,16 @@ impl<'b> Vector<'b> {
             let differs = u32::from(_mm512_test_epi32_mask(differs, differs));
             !(differs | differs >> 1) & 0x1111 & ((1u32 << (left * 4)) - 1)
         };
-        let mut holds = half(0) | half(4) << 16;
+        let mut holds = half(0);
+        if count > 4 {
+            holds |= half(4) << 16;
+        }
         // Without a branch as long as no two records hold by their addresses: whether one does is
         // hard to foretell. Without any, the first place is read for nothing; it exists.
         loop {
             let record = at + (holds.trailing_zeros() & 28) * 4;
             let service = self.small(record + 12, 0);
-            let word: u64 = self.at(services + (service >> 6) * 8);
-            let served = (word >> (service & 63)) as u32 & u32::from(holds != 0) & 1;
+            let served = u32::from(self.served(service, services)) & u32::from(holds != 0);
             let position = self.at::<u32>(record + 8) | served.wrapping_sub(1);
             holds &= holds.wrapping_sub(1);
             if holds == 0 || served != 0 {

@@ -119,7 +119,7 @@ fn stateless(policies: &[&Policy]) -> Result<(), Refusal> {
                 walk::nested(test, &mut |test| {
                     learns |= matches!(
                         test.cond,
-                        Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow
+                        Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow | Cond::Dynamic(_)
                     );
                     asks |= matches!(test.cond, Cond::IpfWith(_));
                 });

@@ -3,8 +3,8 @@
 use super::Error;
 use super::walk::{Checked, Checker, hold};
 use crate::image::layout::{
-    AddressMap, CELLS_MAX, CHUNK_TERMS_MAX, Chunk, FOLD_LINKS, FOLD_PORTS, Fold, Map, Root,
-    SEARCH_STEPS_MAX, SMALL_CELLS_MAX,
+    AddressMap, CELLS_MAX, CHUNK_TERMS_MAX, Chunk, FOLD_APART, FOLD_LINKS, FOLD_PORTS, Fold, Map,
+    Root, SEARCH_STEPS_MAX, SMALL_CELLS_MAX,
 };
 use std::collections::BTreeSet;
 
@@ -89,7 +89,8 @@ impl Checker<'_, '_> {
 
     pub(super) fn fold(&self, fold: &Fold) -> Checked {
         hold(
-            fold.used & !(FOLD_PORTS | FOLD_LINKS) == 0,
+            fold.used & !(FOLD_PORTS | FOLD_LINKS) == 0
+                || fold.used & !(FOLD_APART | FOLD_LINKS) == 0,
             "what a fold uses",
         )?;
         hold(
@@ -127,6 +128,12 @@ impl Checker<'_, '_> {
             hold(product < u64::from(fold.smalls), "a fold's products")?;
             let (at, count) = (fold.smalls_at, fold.smalls);
             self.numbers(at, count, fold.small_classes, "a fold's products")?;
+        }
+        if fold.used & FOLD_APART != 0 {
+            for map in &fold.ports {
+                self.port_map(map)?;
+                self.array(map.rows_at, map.rows, fold.stride as usize, "rows of ports")?;
+            }
         }
         let mut pairs = 0;
         if fold.used & FOLD_PORTS != 0 {

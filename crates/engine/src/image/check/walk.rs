@@ -3,12 +3,13 @@
 use super::{Error, Image};
 use crate::image::layout::{
     AddressMap, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC, DIM_SRC_PORT, Entry,
-    FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING, FLAG_VERDICT, Fold, GROUP_MAX,
-    HashTable, IpfWith, Leaf, Learner, Map, OPS_MAX, Op, Pattern, Prefixes4, RULES_MAX, Record4,
-    Record6, Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_CT,
+    FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING, FLAG_VERDICT, FOLD_APART, Fold,
+    GROUP_MAX, HashTable, IpfWith, Leaf, Learner, Map, OPS_MAX, Op, Pattern, Prefixes4, RULES_MAX,
+    Record4, Record6, Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_CT,
     TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH, TEST_LAST, TEST_LEARN, TEST_LENGTH, TEST_SCTP,
     TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test,
 };
+use std::cell::Cell;
 
 pub(super) type Checked = Result<(), Error>;
 
@@ -25,6 +26,8 @@ pub(super) struct Checker<'i, 'b> {
     length: u64,
     /// Classes of interfaces.
     pub(super) classes: u32,
+    /// Rules with states that were gone through last.
+    pub(super) dynamic_seen: Cell<u32>,
 }
 
 /// Checks all that the header leads to.
@@ -35,6 +38,7 @@ pub fn everything(image: &Image) -> Checked {
         image,
         length,
         classes: header.patterns.saturating_add(1),
+        dynamic_seen: Cell::new(0),
     };
     hold(
         header.patterns <= 1 << 12,
@@ -98,6 +102,7 @@ impl Checker<'_, '_> {
                 fold.stride >= root.services.div_ceil(64) * 8,
                 "a row of services",
             )?;
+            hold(fold.used & FOLD_APART != 0, "the ports of services")?;
             self.fold(&fold)?;
         }
         if root.splits == 0 {
@@ -250,7 +255,7 @@ impl Checker<'_, '_> {
                 hold(test.a < self.image.header().history_count, "a history")?;
                 self.array(test.at, 1, 64, "a history")
             }
-            _ => Ok(()),
+            _ => self.dynamic(test),
         }
     }
 
@@ -269,8 +274,9 @@ impl Checker<'_, '_> {
             hold(count as usize <= GROUP_MAX, "the size of a group")?;
             let at = u64::from(table.groups_at) + u64::from(group & 0x0fff_fff0);
             let end = at + u64::from(count) * u64::from(record);
-            let empty = count == 0 && group == 0;
-            hold(empty || (at >= 64 && end <= self.length), "a group")?;
+            // A filter lets packets into groups that have records, and only there.
+            hold(count > 0 || group == 0, "an empty slot")?;
+            hold(count == 0 || (at >= 64 && end <= self.length), "a group")?;
             for number in 0..count {
                 self.record(at as u32 + number * record, record, root)?;
             }
