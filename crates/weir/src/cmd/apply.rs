@@ -153,7 +153,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         answer.generation = Some(done.generation);
         answer.previous = done.previous;
         // We have entered the namespace.
-        answer.interfaces_absent = interfaces::absent(policy);
+        answer.interfaces_absent = interfaces::absent(policy, loaded.language);
         if done.confirmed_earlier && !out.is_json() {
             out.line("the trial of the policy before is over")?;
         }
