@@ -9,6 +9,7 @@ use libbpf_cargo::SkeletonBuilder;
 const OBJECTS: &[&str] = &[
     "netfilter",
     "learned",
+    "dynamic",
     "ingress",
     "early",
     "tcx",

@@ -64,6 +64,7 @@ enum weir_feature {		/* bits of weir_header.features */
 	WEIR_FEATURE_LEARNED = 16,	/* rules make states: learned.bpf.c */
 	WEIR_FEATURE_TABLES = 32,	/* some root has hashed tables */
 	WEIR_FEATURE_RARE = 64,		/* tests of what is not in struct weir_packet */
+	WEIR_FEATURE_DYNAMIC = 128,	/* they do as ipfw's: dynamic.bpf.c */
 };
 /* Above those of images: hooks of IPv6 are needed (load.rs, FAMILY_V6). */
 #define WEIR_FEATURE_V6 (1U << 31)
@@ -259,7 +260,34 @@ enum weir_test_kind {
 	WEIR_TEST_LEARN = 26,
 	WEIR_TEST_OUT_OF_WINDOW = 27,
 	WEIR_TEST_IPF_WITH = 28,
+	WEIR_TEST_DYNAMIC_LOOK = 29,
+	WEIR_TEST_DYNAMIC_NOTE = 30,
+	WEIR_TEST_DYNAMIC_OF = 31,
+	WEIR_TEST_DYNAMIC_FORGET = 32,
 };
+
+struct weir_dynamic {		/* layout::Dynamic */
+	__u32 tcp[4];		/* seconds: acknowledged, opening, closed, reset or unknown */
+	__u32 udp;
+	__u32 other;
+	__u32 states_max;
+	__u32 parents_max;
+	__u32 count;		/* rules that follow */
+	__u32 reserved[7];
+};
+
+struct weir_dynamic_rule {	/* layout::DynamicRule */
+	__u64 identity;
+	__u32 rule;
+	__u32 flags;		/* WEIR_DYNAMIC_OFF */
+	__u32 name;
+	__u32 limit;		/* flows with the same fields of `mask`; ~0: no limit */
+	__u16 reject[2];
+	__u8 verdict[2];
+	__u8 mask;		/* source address 1 and port 2, destination address 4 and port 8 */
+	__u8 padding;
+};
+#define WEIR_DYNAMIC_OFF 1
 
 struct weir_learner {		/* layout::Learner */
 	__u32 rule;

@@ -59,6 +59,24 @@ struct learned_machine {
 	__u8 deleted;
 };
 
+/* What ipfw's states have in its place (dynamic.h), and counters of limits (dynamic_table.h). */
+struct dynamic_state {
+	__u64 identity;		/* of the rule, in every policy */
+	union {
+		__u64 parent;	/* number of the limit's counter */
+		__u64 until;	/* a counter's time, once it counts nobody */
+	};
+	__u32 ack[2];		/* acknowledged by who began, and by the other */
+	union {
+		__u32 slot;	/* of the limit's counter */
+		__u32 count;
+	};
+	__u8 flags[2];		/* SYN, FIN, RST seen */
+	__u8 acked;		/* a bit for each end */
+	__u8 limited;
+	__u8 padding[8];	/* machine.deleted among them */
+};
+
 /* eval::ipf::state::State, and whose it is. */
 struct learned_entry {
 	__u64 src[2];
@@ -76,7 +94,10 @@ struct learned_entry {
 	__u64 number;		/* never used twice */
 
 	__u64 expires_ms;
-	struct learned_machine machine;
+	union {
+		struct learned_machine machine;
+		struct dynamic_state dynamic;
+	};
 	__u16 reject;
 	__u8 verdict;
 	__u8 classes;		/* of security options */
@@ -97,6 +118,7 @@ struct learned_entry {
 #define LEARNED_ANY_INTERFACE 0xffffffffu
 
 _Static_assert(sizeof(struct learned_machine) == 40, "plane::learned");
+_Static_assert(sizeof(struct dynamic_state) == 40, "plane::learned");
 _Static_assert(sizeof(struct learned_entry) == 256, "four cache lines");
 _Static_assert(__builtin_offsetof(struct learned_entry, expires_ms) == 64, "plane::learned");
 _Static_assert(__builtin_offsetof(struct learned_entry, interfaces) == 128, "plane::learned");

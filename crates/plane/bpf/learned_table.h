@@ -19,6 +19,10 @@
 
 FLAT_ARRAY(learned, 1, LEARNED_BYTES);
 
+#ifdef WEIR_DYNAMIC
+#include "dynamic_table.h"
+#endif
+
 static __always_inline __u8 *learned_table(void)
 {
 	__u32 zero = 0;
@@ -162,6 +166,14 @@ static __always_inline void learned_remove(__u8 *table, struct learned_entry *e,
 	__u32 learner = e->learner, generation = e->generation;
 
 	if (!__sync_lock_test_and_set((__u32 *)&e->lock, 1)) {
+#ifdef WEIR_DYNAMIC
+		if (e->used == 2 && !dynamic_unused(e)) {
+			__sync_lock_test_and_set((__u32 *)&e->lock, 0);
+			return;
+		}
+		if (e->used == 1)
+			dynamic_gone(table, e);
+#endif
 		if (e->used == 2) {
 			e->used = 0;
 			__sync_fetch_and_add(&h->fragments, -1);

@@ -7,6 +7,7 @@
 #ifndef WEIR_LEARNED_VIEW_H
 #define WEIR_LEARNED_VIEW_H
 
+#include "learned_interface.h"
 #include "meta.h"
 #include "parse.h"
 
@@ -341,18 +342,6 @@ static __always_inline void ipf_fragment(const struct weir_bytes *b, const struc
 		v->attributes |= IPF_BAD;
 }
 
-/* The interface that a packet is met at, as a number; never 0. */
-static __always_inline __u32 ipf_interface(const struct weir_seen *seen, bool out)
-{
-	__u64 address = out ? seen->out : seen->in, name[2];
-
-	if (weir_testing) {
-		meta_name(seen, out, name);
-		return ((name[0] * 0x9e3779b97f4a7c15ULL ^ name[1]) >> 33) | 1;
-	}
-	return address ? DEVICE_AT(address)->ifindex : 1;
-}
-
 /* Fill in the view. `start`: of the network header; `quoted`: inside an ICMP error. */
 __noinline int ipf_see(const struct weir_seen *seen, const struct weir_packet *p,
 		       struct ipf_view *v, __u32 start)
@@ -364,7 +353,7 @@ __noinline int ipf_see(const struct weir_seen *seen, const struct weir_packet *p
 		return 0;
 	b = &seen->bytes;
 	v->out = p->hook != WEIR_HOOK_PREROUTING;
-	v->interface = ipf_interface(seen, v->out);
+	v->interface = learned_interface(seen, v->out);
 	end = start + p->length;
 	v->data = end - p->transport_offset;
 	if (p->fragment != WEIR_FRAGMENT_WHOLE)

@@ -13,7 +13,7 @@
 #include "maps.h"
 #include "meta.h"
 #include "report.h"
-#ifdef WEIR_LEARNED
+#if defined(WEIR_LEARNED) && !defined(WEIR_DYNAMIC)
 #include "learned_view.h"
 #endif
 
@@ -35,16 +35,23 @@ struct walk {
 	struct flow_entry copy;	/* of the flow's entry, see flow_meet */
 #ifdef WEIR_LEARNED
 	__u32 learned;		/* slot of the state found, plus 1; 0: none */
-	__u32 learned_bits;	/* LEARNED_OUT_OF_WINDOW */
+	__u32 learned_bits;	/* LEARNED_OUT_OF_WINDOW, DYNAMIC_LOOKED */
+#ifdef WEIR_DYNAMIC
+	struct weir_dynamic_rule rule;	/* whose state is being made */
+	__u32 looked;		/* name of the last look */
+#else
 	struct ipf_view view;	/* the packet as IPFilter sees it */
 	struct ipf_view quoted;	/* the one in an ICMP error */
 	struct weir_packet about;
 	struct weir_learner learner;	/* whose state is being made */
 #endif
+#endif
 };
 
 #include "residual.h"
-#ifdef WEIR_LEARNED
+#ifdef WEIR_DYNAMIC
+#include "dynamic.h"
+#elif defined(WEIR_LEARNED)
 #include "learned.h"
 #endif
 

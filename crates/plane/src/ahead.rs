@@ -88,6 +88,9 @@ fn features(policy: &Policy) -> u32 {
     if policy.rule_count > TABLES_FROM {
         features |= layout::FEATURE_TABLES;
     }
+    if policy.dynamic.is_some() {
+        features |= layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC;
+    }
     let rules = policy.chains.iter().flat_map(|chain| &chain.rules);
     rules
         .flat_map(|rule| &rule.tests)

@@ -13,18 +13,18 @@ use crate::load::{Instance, Map};
 use crate::plane::Plane;
 
 /// Places for entries.
-const SLOTS: usize = 8192 * 16;
+pub(crate) const SLOTS: usize = 8192 * 16;
 const TAGS_AT: usize = 0x9000;
-const ENTRIES_AT: usize = TAGS_AT + SLOTS * 4;
+pub(crate) const ENTRIES_AT: usize = TAGS_AT + SLOTS * 4;
 /// Learners whose entries are counted.
 pub const LEARNERS: usize = 4096;
 
 /// `struct learned_header`, without the counts of learners behind it.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Header {
+pub(crate) struct Header {
     next_number: u64,
-    next_expiry: u64,
+    pub next_expiry: u64,
     count: u32,
     open: u32,
     sweeping: u32,
@@ -35,7 +35,7 @@ struct Header {
 /// `struct learned_end`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct End {
+pub(crate) struct End {
     end: u32,
     max_end: u32,
     max_window: u32,
@@ -48,7 +48,7 @@ struct End {
 /// `struct learned_machine`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Machine {
+pub(crate) struct Machine {
     ends: [End; 2],
     states: [u8; 2],
     queue: u8,
@@ -62,22 +62,22 @@ struct Machine {
 /// `struct learned_entry`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Entry {
-    src: [u64; 2],
-    dst: [u64; 2],
-    src_port: u16,
-    dst_port: u16,
-    family: u8,
-    proto: u8,
-    used: u8,
+pub(crate) struct Entry {
+    pub src: [u64; 2],
+    pub dst: [u64; 2],
+    pub src_port: u16,
+    pub dst_port: u16,
+    pub family: u8,
+    pub proto: u8,
+    pub used: u8,
     open: u8,
     lock: u32,
     rule: u32,
     generation: u32,
     learner: u32,
-    number: u64,
-    expires_ms: u64,
-    machine: Machine,
+    pub number: u64,
+    pub expires_ms: u64,
+    pub machine: Machine,
     reject: u16,
     verdict: u8,
     classes: u8,
@@ -86,12 +86,12 @@ struct Entry {
     padding: u8,
     age: [u32; 2],
     interfaces: [u32; 4],
-    options: [u32; 2],
+    pub options: [u32; 2],
     headers: [u16; 2],
     made_s: u32,
     seen: [[u32; 2]; 2],
     icmp_packets: [u32; 4],
-    counts: [[u64; 2]; 4],
+    pub counts: [[u64; 2]; 4],
 }
 
 const _: () = assert!(
@@ -154,7 +154,7 @@ pub(crate) fn begin(learned: &Map, slot: u32) {
     learned.memory().zero(at, 4 * LEARNERS);
 }
 
-fn tag(learned: &Map, slot: usize) -> u32 {
+pub(crate) fn tag(learned: &Map, slot: usize) -> u32 {
     learned.memory().load32(TAGS_AT + slot * 4)
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn clear(learned: &Map) {
     learned.memory().zero(0, TAGS_AT);
 }
 
-fn address(words: [u64; 2]) -> u128 {
+pub(crate) fn address(words: [u64; 2]) -> u128 {
     u128::from(words[0]) << 64 | u128::from(words[1])
 }
 
@@ -245,6 +245,13 @@ impl crate::testrun::TestRun {
     /// The learned states that live at a time.
     pub fn states(&self, now_ms: u64) -> Vec<State> {
         states(self.instance(), now_ms)
+    }
+
+    /// Forgets all learned states.
+    pub fn forget_states(&self) {
+        if let Some(learned) = &self.instance().learned {
+            clear(learned);
+        }
     }
 
     /// What happened to learned states; `None` for programs that make none.

@@ -8,6 +8,7 @@ mod attach;
 pub mod bench;
 mod clock;
 mod counters;
+pub mod dynamic;
 pub mod error;
 pub mod events;
 pub mod features;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, Object, ObjectBuilder, PrintLevel};
 use weir_engine::flow::Layout;
-use weir_engine::image::layout::FEATURE_LEARNED;
+use weir_engine::image::layout::{FEATURE_DYNAMIC, FEATURE_LEARNED};
 use zerocopy::IntoBytes;
 
 use crate::abi::{self, Control, Settings};
@@ -22,6 +22,7 @@ use crate::sys::memory::Mapping;
 
 static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
 static LEARNED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learned.bpf.o"));
+static DYNAMIC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dynamic.bpf.o"));
 static INGRESS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
 static EARLY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/early.bpf.o"));
 static TCX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tcx.bpf.o"));
@@ -338,6 +339,41 @@ pub fn learns(features: u32) -> bool {
     features & FEATURE_LEARNED != 0
 }
 
+/// How programs learn states, which tells what object they are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learning {
+    /// They don't.
+    Nothing,
+    /// As IPFilter does.
+    Ipf,
+    /// As ipfw does.
+    Ipfw,
+}
+
+impl Learning {
+    /// What features ask for.
+    pub fn of(features: u32) -> Self {
+        match (learns(features), features & FEATURE_DYNAMIC != 0) {
+            (false, _) => Learning::Nothing,
+            (true, false) => Learning::Ipf,
+            (true, true) => Learning::Ipfw,
+        }
+    }
+
+    /// Whether loaded programs do that.
+    pub fn is_done_by(self, instance: &Instance) -> bool {
+        self == Learning::Nothing || self == Self::of(instance.settings.features)
+    }
+
+    fn object(self) -> &'static [u8] {
+        match self {
+            Learning::Nothing => NETFILTER,
+            Learning::Ipf => LEARNED,
+            Learning::Ipfw => DYNAMIC,
+        }
+    }
+}
+
 /// Load the programs with maps of these sizes; `old`: the instance whose lasting maps are used on.
 /// `features`: what its policies may use.
 pub fn load(
@@ -366,15 +402,14 @@ pub fn load(
     libbpf_rs::set_print(Some((PrintLevel::Info, remember)));
     let lasting = |name: &str| {
         if name == LEARNED_MAP {
-            return old?.learned.as_ref().map(|map| map.fd.as_fd());
+            // States of another language are none of these programs'.
+            let old = old.filter(|old| Learning::of(features).is_done_by(old))?;
+            return old.learned.as_ref().map(|map| map.fd.as_fd());
         }
         old.filter(|_| LASTING.contains(&name))
             .map(|old| old.map(name).fd.as_fd())
     };
-    let object = match learns(features) {
-        true => LEARNED,
-        false => NETFILTER,
-    };
+    let object = Learning::of(features).object();
     let netfilter = load_object(object, &settings, Some((capacity, layout)), lasting)?;
     let mut instance = Instance {
         maps: maps_of(&netfilter)?,

@@ -14,12 +14,13 @@ use crate::attach;
 use crate::counters;
 use crate::error::{PlaneError, Result};
 use crate::features;
-use crate::load::{Capacity, Instance, families, load};
+use crate::load::{Capacity, Instance, Learning, families, load};
 use crate::locals;
 use crate::needs;
 use crate::pin::{self, Folder, Pinned};
 use crate::space::Space;
 use crate::swap::{self, Policy};
+use weir_engine::image::layout::FEATURE_DYNAMIC;
 
 /// The plane of a network namespace.
 #[derive(Debug)]
@@ -161,6 +162,7 @@ impl Plane {
                     .holds(policy.image.len(), policy.rules, policy.history);
             let features = swap::features(policy.image) | families(policy.hooks);
             room && features & !c.instance.settings.features == 0
+                && Learning::of(features).is_done_by(&c.instance)
                 && !attach::conflicts(&c.path, policy.hooks)
         });
         let ahead = self.ahead.take();
@@ -291,6 +293,9 @@ fn grow(
     let mut features = swap::features(policy.image) | families(policy.hooks);
     if let Some(old) = &old {
         features |= old.instance.settings.features;
+        if Learning::of(swap::features(policy.image)) == Learning::Ipf {
+            features &= !FEATURE_DYNAMIC;
+        }
         capacity = capacity.at_least(old.instance.capacity());
     }
     let ahead = ahead.filter(|_| old.is_none());

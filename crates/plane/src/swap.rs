@@ -48,6 +48,7 @@ const FEATURES: u32 = layout::FEATURE_CHANGES
     | layout::FEATURE_LIFETIMES
     | layout::FEATURE_FLOW_FIELDS
     | layout::FEATURE_LEARNED
+    | layout::FEATURE_DYNAMIC
     | layout::FEATURE_TABLES
     | layout::FEATURE_RARE
     | layout::FEATURE_HISTORY;
@@ -102,7 +103,8 @@ pub fn write_spare(instance: &Instance, policy: &Policy<'_>, number: u32) -> Res
     if policy.history > capacity.history as usize {
         return too_large("history", policy.history, capacity.history);
     }
-    let unable = features(policy.image) & !instance.settings.features != 0;
+    let unable = features(policy.image) & !instance.settings.features != 0
+        || !crate::load::Learning::of(features(policy.image)).is_done_by(instance);
     if unable || !is_supported(policy.image) {
         return Err(PlaneError::Unsupported);
     }
@@ -193,6 +195,10 @@ pub fn keep_previous(old: &Instance, new: &Instance) -> Result<()> {
         .0
         .memory()
         .read(from as usize * images.0.entry, &mut image);
+    if !crate::load::Learning::of(features(&image)).is_done_by(new) {
+        // It keeps states as another language does.
+        return Ok(());
+    }
     let policy = Policy {
         image: &image,
         rules: 0,

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 
-use weir_engine::image::layout::FEATURE_LEARNED;
+use weir_engine::image::layout::{FEATURE_DYNAMIC, FEATURE_LEARNED};
 use weir_engine::packet::{Arrival, convert};
 use weir_policy::model::{Family, Hook};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -58,6 +58,15 @@ impl TestRun {
 
     /// Load the programs for policies whose rules make states.
     pub fn learning(capacity: Capacity) -> Result<TestRun> {
+        crate::features::check()?;
+        Ok(TestRun {
+            instance: load(capacity, true, !FEATURE_DYNAMIC, None)?,
+            whole_way: Cell::new(false),
+        })
+    }
+
+    /// Load the programs for policies whose rules note flows as ipfw does.
+    pub fn dynamic(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         Ok(TestRun {
             instance: load(capacity, true, u32::MAX, None)?,

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod convert;
 pub mod dialect;
 pub mod eval;
 pub mod model;

@@ -7,14 +7,24 @@
 //! its rules, ip_tables where a rule asks for ports, and IPFilter's rules just don't match them.
 //! Which policies differ for that between iptables and IPFilter is compared in a second step.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+mod three;
+
+use three::{Case, names};
 use weir_policy::compare::{Comparison, Options, compare};
-use weir_policy::dialect::{ipf, ipfw, iptables};
-use weir_policy::eval::ipf::Tables;
+use weir_policy::convert::Language;
 use weir_policy::model::{Family, Policy};
-use weir_policy::syntax::{Diagnostic, Sources};
+
+fn of_iptables(name: &str) -> Policy {
+    Case::read(name, Language::Iptables).policy
+}
+
+fn of_ipf(name: &str) -> Policy {
+    Case::read(name, Language::Ipf).policy
+}
+
+fn of_ipfw(name: &str) -> Policy {
+    Case::read(name, Language::Ipfw).policy
+}
 
 /// Policies whose short packets IPFilter and iptables treat differently: they block ports and pass
 /// the rest.
@@ -32,83 +42,6 @@ const SHORT_DIFFERS: &[&str] = &[
 
 /// At least so many policies.
 const POLICIES_MIN: usize = 25;
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/three")
-}
-
-fn sound(name: &str, found: &[Diagnostic]) {
-    let errors: Vec<&Diagnostic> = found.iter().filter(|one| one.is_error()).collect();
-    assert!(errors.is_empty(), "{name}: {errors:#?}");
-}
-
-fn text(name: &str) -> Option<String> {
-    fs::read_to_string(folder().join(name)).ok()
-}
-
-fn of_iptables(name: &str) -> Policy {
-    let mut sources = Sources::new();
-    let mut files = Vec::new();
-    for (suffix, family) in [("v4", Family::V4), ("v6", Family::V6)] {
-        let name = format!("{name}.{suffix}");
-        let Some(text) = text(&name) else { continue };
-        let id = sources.add(name.as_str(), text.as_str());
-        let (file, found) = iptables::parse_as(&text, id, family);
-        sound(&name, &found);
-        files.push((name, file));
-    }
-    let inputs: Vec<iptables::Input<'_>> = files
-        .iter()
-        .map(|(name, file)| iptables::Input::Rules { name, file })
-        .collect();
-    let (policy, report) = iptables::lower(&inputs, &iptables::LowerOptions::default());
-    sound(name, &report.diagnostics);
-    policy.unwrap()
-}
-
-fn of_ipf(name: &str) -> Policy {
-    use ipf::lower::{LowerOptions, lower};
-    let name = format!("{name}.ipf");
-    let text = text(&name).unwrap();
-    let mut sources = Sources::new();
-    let id = sources.add(name.as_str(), text.as_str());
-    let (file, found) = ipf::parse(&text, id, &ipf::ParseOptions::default());
-    sound(&name, &found);
-    let (set, found) = ipf::load::RuleSet::of(&file);
-    sound(&name, &found);
-    let (policy, found) = lower(&set, &Tables::default(), &sources, LowerOptions::default());
-    sound(&name, &found);
-    policy.unwrap()
-}
-
-fn of_ipfw(name: &str) -> Policy {
-    use ipfw::lower::{Options, lower};
-    let name = format!("{name}.ipfw");
-    let text = text(&name).unwrap();
-    let mut sources = Sources::new();
-    let id = sources.add(name.as_str(), text.as_str());
-    let program = ipfw::read(&text, id, &ipfw::NoNames, ipfw::Settings::default());
-    sound(&name, &program.diagnostics);
-    let (policy, found) = lower(&program.ruleset, &sources, Options::default());
-    sound(&name, &found);
-    policy.unwrap()
-}
-
-/// The policies by name, with the families they are written for.
-fn names() -> BTreeMap<String, Vec<Family>> {
-    let mut out = BTreeMap::new();
-    for entry in fs::read_dir(folder()).unwrap() {
-        let file = entry.unwrap().file_name().into_string().unwrap();
-        if let Some(name) = file.strip_suffix(".v4") {
-            let mut families = vec![Family::V4];
-            if folder().join(format!("{name}.v6")).exists() {
-                families.push(Family::V6);
-            }
-            out.insert(name.to_owned(), families);
-        }
-    }
-    out
-}
 
 fn told(found: &Comparison) -> String {
     let mut out = String::new();

@@ -354,6 +354,7 @@ fn run(case: &Case, kernel: Option<&TestRun>, wrong: &mut String, tally: &mut Ta
     if let Some(kernel) = kernel {
         kernel.set_locals(&locals(&case.host.addresses));
         kernel.set_clock(START_MS);
+        kernel.forget_states();
         let policy = weir_plane::Policy::of(&policy, &compiled);
         kernel.install(&policy).expect("the kernel takes it");
     }
@@ -381,7 +382,7 @@ fn what_is_enforced_does_as_the_vectors_say() {
     let name = "what_is_enforced_does_as_the_vectors_say";
     let kernel = weir_plane::kernel_or_skip(name).map(|()| {
         let capacity = Capacity::for_policy(4 << 20, 4096, 1 << 20, 4096).expect("it fits");
-        TestRun::learning(capacity).unwrap_or_else(|error| panic!("{error}"))
+        TestRun::dynamic(capacity).unwrap_or_else(|error| panic!("{error}"))
     });
     let (mut wrong, mut tally) = (String::new(), Tally::new());
     for case in all_cases() {

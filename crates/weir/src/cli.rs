@@ -41,6 +41,8 @@ pub enum Command {
     Replay(cmd::replay::Args),
     /// Tell what a change of rules changes, for every packet there is; needs no privilege.
     Diff(cmd::diff::Args),
+    /// Say rules in another language, proved to mean the same; needs no privilege.
+    Convert(cmd::convert::Args),
     /// Run packets through IPFilter rules, as IPFilter's ipftest does; needs no privilege.
     Ipftest(cmd::ipftest::Args),
     /// Run a firewall script of FreeBSD and record the rules that it makes; needs no privilege.
@@ -102,6 +104,7 @@ impl Command {
             Command::Explain(args) => args.json,
             Command::Replay(args) => args.json,
             Command::Diff(args) => args.json,
+            Command::Convert(args) => args.json,
             Command::Apply(args) => args.json,
             Command::Confirm(args) => args.json,
             Command::Status(args) => args.json,

@@ -149,7 +149,8 @@ fn put_in_force(
             let _ = table.load();
         }
     }
-    swapped
+    swapped?;
+    crate::ipfw::states::forget_gone(kernel, loaded.ruleset.as_ref())
 }
 
 /// Makes the store what it was before an apply that failed.

@@ -1,19 +1,12 @@
 //! Interfaces that rules name and the host doesn't have.
 //!
-//! In: a policy, the names of `/proc/net/dev` (proc(5)). Out: the names that match nothing now.
-//! Rules that come from BSD, Solaris or HP-UX name that host's interfaces (`lo0`, `em0`, `lan0`):
-//! here such a rule would match nothing, and nobody would say so.
+//! In: a policy and its language, the names of `/proc/net/dev` (proc(5)). Out: the names that match
+//! nothing now. Rules that come from BSD, Solaris or HP-UX name that host's interfaces (`lo0`,
+//! `em0`, `lan0`): here such a rule would match nothing, and nobody would say so.
 
 use std::collections::BTreeSet;
-use weir_policy::model::{Cond, Hook, IfPattern, Policy, Table, Test};
-
-/// Whether the rules are of IPFilter or IPFW: only these filter before routing.
-fn is_from_elsewhere(policy: &Policy) -> bool {
-    let early = |root: &weir_policy::model::Root| {
-        root.hook == Hook::Prerouting && root.table == Table::Filter
-    };
-    policy.roots.iter().any(early)
-}
+use weir_policy::convert::Language;
+use weir_policy::model::{Cond, IfPattern, Policy, Test};
 
 /// The interfaces of the calling thread's namespace.
 fn present() -> BTreeSet<String> {
@@ -23,11 +16,11 @@ fn present() -> BTreeSet<String> {
 }
 
 /// Names in rules from other systems that no interface here has.
-pub fn absent(policy: &Policy) -> Vec<String> {
-    if !is_from_elsewhere(policy) {
-        return Vec::new();
+pub fn absent(policy: &Policy, language: Language) -> Vec<String> {
+    match language {
+        Language::Iptables => Vec::new(),
+        Language::Ipf | Language::Ipfw => absent_of(policy, &present()),
     }
-    absent_of(policy, &present())
 }
 
 fn absent_of(policy: &Policy, present: &BTreeSet<String>) -> Vec<String> {

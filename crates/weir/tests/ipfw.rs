@@ -262,7 +262,7 @@ fn the_tool_works_on_a_saved_rule_set() {
 }
 
 #[test]
-fn a_command_can_stand_for_a_file_and_states_are_refused() {
+fn a_command_can_stand_for_a_file_and_what_is_not_enforced_is_told() {
     let folder = Folder::new();
     let command = "add 10 pass tcp from any to me 22,80 setup";
     let run = folder
@@ -278,6 +278,14 @@ fn a_command_can_stand_for_a_file_and_states_are_refused() {
         ])
         .expect(1);
     folder.file("rules", RULES);
-    let run = folder.weir(&["apply", "rules"]).expect(3);
-    assert!(run.err.contains("is not enforced"), "{run:?}");
+    let enforceable = |file: &str| {
+        let run = folder.weir(&["check", "--json", "--dialect", "ipfw", file]);
+        run.expect(0).json()["enforceable"].clone()
+    };
+    assert_eq!(enforceable("rules"), true);
+    folder.file(
+        "shaped",
+        "pipe 1 config bw 1Mbit/s\nadd pipe 1 ip from any to any\n",
+    );
+    assert_eq!(enforceable("shaped"), false);
 }

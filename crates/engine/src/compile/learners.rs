@@ -7,7 +7,10 @@ use weir_policy::model::{Family, Keeper, Policy};
 /// The parameters of each learner.
 pub fn records(policy: &Policy) -> Vec<Learner> {
     let record = |learner: &weir_policy::model::Learner| {
-        let Keeper::Ipf(keeper) = &learner.keeper;
+        let Keeper::Ipf(keeper) = &learner.keeper else {
+            // In the directory of ipfw's.
+            return Learner::default();
+        };
         let [v4, v6] = [Family::V4, Family::V6].map(|f| verdict_numbers(learner.verdict(f)));
         let flags = [
             (keeper.strict, layout::LEARN_STRICT),

@@ -7,6 +7,7 @@
 
 mod choose;
 mod density;
+mod dynamic;
 mod error;
 mod flatten;
 mod fold;
@@ -226,6 +227,9 @@ fn features(entry: &Entry) -> u32 {
         layout::TEST_CT => layout::FEATURE_FLOW_FIELDS | layout::FEATURE_RARE,
         layout::TEST_HISTORY => layout::FEATURE_HISTORY,
         layout::TEST_LEARNED..=layout::TEST_IPF_WITH => layout::FEATURE_LEARNED,
+        layout::TEST_DYNAMIC_LOOK..=layout::TEST_DYNAMIC_FORGET => {
+            layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC
+        }
         layout::TEST_UNTIL => layout::FEATURE_LIFETIMES,
         layout::TEST_CONNMARK
         | layout::TEST_MAC
@@ -274,6 +278,7 @@ impl RootMaker<'_> {
         let mut blob = Blob {
             records: self.records.to_vec(),
             learners: learners::records(self.policy),
+            dynamic: dynamic::directory(self.policy),
             ..Blob::default()
         };
         let limits = Limits {

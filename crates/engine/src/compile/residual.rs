@@ -5,11 +5,12 @@
 //! so that 0 stays "none") until the image is laid out.
 
 use super::Error;
+use super::dynamic::Directory;
 use crate::history::Record;
 use crate::image::layout::{self, Test};
 use weir_policy::model::{
-    AddrMatch, AddrType, Cmp, Cond, CtField, MssOp, Op, Owner, PacketType, RangeSet, RuleId,
-    Test as ModelTest, TtlOp, handling,
+    AddrMatch, AddrType, Cmp, Cond, CtField, DynamicTest, MssOp, Op, Owner, PacketType, RangeSet,
+    RuleId, Test as ModelTest, TtlOp, handling,
 };
 use zerocopy::IntoBytes;
 
@@ -22,6 +23,10 @@ pub struct Blob {
     pub records: Vec<Record>,
     /// Parameters of its learners.
     pub learners: Vec<layout::Learner>,
+    /// Those of ipfw.
+    pub dynamic: Directory,
+    /// Where these are, plus one; 0: not yet anywhere.
+    pub dynamic_at: u32,
 }
 
 impl Blob {
@@ -31,6 +36,15 @@ impl Blob {
         self.bytes.extend_from_slice(piece);
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
         at
+    }
+
+    /// The directory of ipfw's rules with states, once; its offset plus one.
+    fn directory(&mut self) -> u32 {
+        if self.dynamic_at == 0 {
+            let bytes = std::mem::take(&mut self.dynamic.bytes);
+            self.dynamic_at = self.add(&bytes);
+        }
+        self.dynamic_at
     }
 
     fn pairs<T>(&mut self, set: &RangeSet<T>) -> (u32, u32)
@@ -130,6 +144,7 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
         Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow | Cond::IpfWith(_) => {
             of_states(&test.cond, &mut out, blob);
         }
+        Cond::Dynamic(test) => of_flows(*test, &mut out, blob),
         Cond::History(id) => {
             (out.kind, out.a) = (layout::TEST_HISTORY, id.0);
             let record = blob.records[id.0 as usize];
@@ -168,10 +183,23 @@ fn of_states(cond: &Cond, out: &mut Test, blob: &mut Blob) {
         };
         out.at = blob.add(record.as_bytes());
     }
-    if let Cond::Learn(id) = cond {
+    if let (Cond::Learn(id), false) = (cond, blob.dynamic.places.is_empty()) {
+        out.kind = layout::TEST_DYNAMIC_NOTE;
+        (out.a, out.b) = (blob.dynamic.places[id.0 as usize], id.0);
+        out.at = blob.directory();
+    } else if let Cond::Learn(id) = cond {
         let record = blob.learners[id.0 as usize];
         (out.a, out.at) = (id.0, blob.add(record.as_bytes()));
     }
+}
+
+/// Questions about ipfw's states.
+fn of_flows(test: DynamicTest, out: &mut Test, blob: &mut Blob) {
+    (out.kind, out.a, out.at) = match test {
+        DynamicTest::Look(name) => (layout::TEST_DYNAMIC_LOOK, name, blob.directory()),
+        DynamicTest::Of(rule) => (layout::TEST_DYNAMIC_OF, rule.0, 0),
+        DynamicTest::Forget => (layout::TEST_DYNAMIC_FORGET, 0, 0),
+    };
 }
 
 fn ipsec_bit(leaving: bool) -> u32 {

@@ -13,5 +13,7 @@ pub const FEATURE_LEARNED: u32 = 16;
 pub const FEATURE_TABLES: u32 = 32;
 /// Some test asks for what the packet's headers don't say, or for options.
 pub const FEATURE_RARE: u32 = 64;
+/// Some rule notes flows as ipfw does, or asks for them; beside [`FEATURE_LEARNED`].
+pub const FEATURE_DYNAMIC: u32 = 128;
 /// Entries of sets have lifetimes, so the clock in the header matters.
 pub const FEATURE_LIFETIMES: u32 = 8;

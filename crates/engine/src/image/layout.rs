@@ -1,6 +1,7 @@
 //! Structures of the image, little-endian; offsets are bytes from its start. Twin:
 //! `plane/bpf/image.h`, same names, order and numbers.
 
+pub use super::dynamic::*;
 pub use super::feature::*;
 pub use super::learner::*;
 use weir_policy::model::{Family, Hook, Table};
@@ -123,6 +124,7 @@ pub struct Header {
 
 /// Byte offset of [`Header::loaded_ms`].
 pub const LOADED_AT: usize = std::mem::offset_of!(Header, loaded_ms);
+
 /// An interface pattern: a name belongs to it when `name & mask == name of the pattern`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -501,16 +503,8 @@ pub const TEST_STATE: u8 = 22;
 pub const TEST_HANDLING: u8 = 23;
 /// The proposal that stands is of rule `a`.
 pub const TEST_PROPOSED: u8 = 24;
-/// The packet belongs to a learned state; noted there.
-pub const TEST_LEARNED: u8 = 25;
-/// Makes a state of learner `a`, whose [`Learner`] is at `at`; holds when one was made.
-pub const TEST_LEARN: u8 = 26;
-/// [`TEST_LEARNED`] has found a state that the packet is of, but for its place in the window.
-pub const TEST_OUT_OF_WINDOW: u8 = 27;
-/// What IPFilter sees of headers: [`IpfWith`] at `at`.
-pub const TEST_IPF_WITH: u8 = 28;
 /// The highest of them.
-pub const TEST_LAST: u8 = TEST_IPF_WITH;
+pub const TEST_LAST: u8 = TEST_DYNAMIC_FORGET;
 /// History object `a`; its parameters at `at`.
 pub const TEST_HISTORY: u8 = 18;
 /// Time since the image was loaded is below `a` seconds.

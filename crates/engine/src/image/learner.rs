@@ -28,6 +28,15 @@ pub struct Learner {
     pub reserved: [u32; 8],
 }
 
+/// The packet belongs to a learned state; noted there.
+pub const TEST_LEARNED: u8 = 25;
+/// Makes a state of learner `a`, whose [`Learner`] is at `at`; holds when one was made.
+pub const TEST_LEARN: u8 = 26;
+/// [`TEST_LEARNED`] has found a state that the packet is of, but for its place in the window.
+pub const TEST_OUT_OF_WINDOW: u8 = 27;
+/// What IPFilter sees of headers: [`IpfWith`] at `at`.
+pub const TEST_IPF_WITH: u8 = 28;
+
 /// TCP segments in order only.
 pub const LEARN_STRICT: u32 = 1;
 /// No window check.

@@ -5,6 +5,7 @@
 //! once, so that no walker can read outside it or go round for ever. Twin: `plane/bpf/image.h`.
 
 mod check;
+pub mod dynamic;
 pub mod feature;
 pub mod layout;
 pub mod learner;

@@ -15,8 +15,8 @@ use crate::lookup::{Key, Lookup};
 use test::Answer;
 use weir_policy::eval::Passage;
 use weir_policy::model::{
-    Counters, CtState, Direction, Family, Hook, IpfWith, Packet, RejectKind, RuleId, Table,
-    Transport, Verdict,
+    Counters, CtState, Direction, DynamicTest, Family, Hook, IpfWith, Packet, RejectKind, RuleId,
+    Table, Transport, Verdict,
 };
 
 /// The flow of the packet being judged.
@@ -71,6 +71,8 @@ pub trait Live {
     fn ipf_with(&self, with: &IpfWith, packet: &Packet, passage: &Passage) -> Option<bool>;
     /// Makes a state of a learner; whether that was possible.
     fn learn(&mut self, id: u32, packet: &Packet, passage: &Passage, now_ms: u64) -> bool;
+    /// Answers a question about ipfw's states.
+    fn dynamic(&mut self, test: DynamicTest, packet: &Packet, now_ms: u64) -> bool;
     /// What the learner says of the packet whose state was found.
     fn as_learned(&self, packet: &Packet) -> Option<Learned>;
     /// The routing type of an address: 1 local, 2 broadcast, 4 multicast, 8 unicast.

@@ -6,7 +6,7 @@ use weir_policy::eval::history::Histories;
 use weir_policy::eval::track::{Seen, Tracker};
 use weir_policy::eval::{Learned, Locals, Passage, learned_verdict};
 use weir_policy::model::{
-    AddrType, CtState, Family, HistoryId, IpfWith, LearnerId, Packet, Policy,
+    AddrType, CtState, DynamicTest, Family, HistoryId, IpfWith, LearnerId, Packet, Policy,
 };
 
 /// The reference memory of one policy.
@@ -35,6 +35,7 @@ impl Reference {
             policy: Policy {
                 learners: policy.learners.clone(),
                 states_max: policy.states_max,
+                dynamic: policy.dynamic.clone(),
                 ..Policy::default()
             },
             seen: None,
@@ -114,6 +115,10 @@ impl Live for Reference {
     fn learn(&mut self, id: u32, packet: &Packet, passage: &Passage, now_ms: u64) -> bool {
         let (policy, id) = (&self.policy, LearnerId(id));
         self.learned.learn(policy, id, packet, passage, now_ms)
+    }
+
+    fn dynamic(&mut self, test: DynamicTest, packet: &Packet, now_ms: u64) -> bool {
+        self.learned.asks(test, &self.policy, packet, now_ms)
     }
 
     fn as_learned(&self, packet: &Packet) -> Option<super::Learned> {

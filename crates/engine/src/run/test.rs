@@ -6,7 +6,9 @@ use super::{Flow, Live};
 use crate::image::Image;
 use crate::image::layout::{self, Entry, Test};
 use weir_policy::eval::{Passage, tcp_option};
-use weir_policy::model::{CtState, Direction, IpfWith, Packet, PacketType, Transport, handling};
+use weir_policy::model::{
+    CtState, Direction, DynamicTest, IpfWith, Packet, PacketType, RuleId, Transport, handling,
+};
 use zerocopy::FromBytes;
 
 /// What came of all tests of an entry.
@@ -113,6 +115,15 @@ impl Context<'_, '_> {
                     no_headers: with.headers[1],
                 };
                 live.ipf_with(&with, packet, passage)?
+            }
+            layout::TEST_DYNAMIC_LOOK..=layout::TEST_DYNAMIC_FORGET => {
+                let asked = match test.kind {
+                    layout::TEST_DYNAMIC_LOOK => DynamicTest::Look(test.a),
+                    layout::TEST_DYNAMIC_OF => DynamicTest::Of(RuleId(test.a)),
+                    layout::TEST_DYNAMIC_FORGET => DynamicTest::Forget,
+                    _ => return Some(live.learn(test.b, packet, passage, self.now_ms)),
+                };
+                live.dynamic(asked, packet, self.now_ms)
             }
             layout::TEST_OUT_OF_WINDOW => live.is_out_of_window(),
             layout::TEST_HISTORY => live.history(test.a, packet, self.now_ms),

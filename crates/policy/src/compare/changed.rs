@@ -213,7 +213,7 @@ fn text_of(policy: &Policy, names: &Names, rule: &Rule) -> Option<String> {
     for test in &rule.tests {
         nested(test, &mut |test| {
             local |= matches!(test.cond, Cond::ProposedBy(_));
-            unknown.extend(names.tests.get(&(rule.id, at)).map(|one| &one.text));
+            unknown.extend(names.get(rule.id, at, &test.cond).map(|one| &one.text));
             at += 1;
         });
     }

@@ -11,7 +11,7 @@ use super::space::Space;
 use super::walk::nested;
 use crate::eval::{Evaluator, Passage, Path};
 use crate::model::{
-    Cond, CtState, Fragment, Hook, Policy, RuleId, Table, Test, Transport, Verdict, handling,
+    Cond, CtState, Flow, Fragment, Hook, Policy, RuleId, Table, Test, Transport, Verdict, handling,
 };
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -115,7 +115,7 @@ fn fixed<'p>(
         });
         asks && chain.table == Table::Raw
     });
-    if names.tests.is_empty() && !raw_states {
+    if names.is_empty() && !raw_states {
         return Cow::Borrowed(policy);
     }
     let texts: HashMap<&str, bool> = space
@@ -127,6 +127,9 @@ fn fixed<'p>(
     let mut out = policy.clone();
     for chain in &mut out.chains {
         for rule in &mut chain.rules {
+            if rule.flow == Flow::AsLearned {
+                rule.flow = Flow::Verdict(Verdict::Accept);
+            }
             let mut at = 0;
             for test in &mut rule.tests {
                 let raw = chain.table == Table::Raw;
@@ -165,7 +168,7 @@ fn fix(
             test.cond = always(holds);
         }
         cond => {
-            if let Some(named) = names.tests.get(&(rule, number)) {
+            if let Some(named) = names.get(rule, number, cond) {
                 let holds = texts.get(named.text.as_str()).copied().unwrap_or(false);
                 *cond = always(holds);
             }

@@ -11,7 +11,9 @@
 //! change) is a bit of its own, the same on both sides if its text is the same ([`names`]). So the
 //! answer "same" holds whatever those things remember, provided that both have seen the same
 //! packets, which is compared too. States of connections are what tracking finds; that is the same
-//! on both sides as long as both accept the same packets.
+//! on both sides as long as both accept the same packets. Whether a packet belongs to a state that
+//! a rule has made is such a bit as well: compared is which packets make states, and how those are
+//! kept; then the same packets belong to them later, and get the same.
 
 mod changed;
 mod classes;
@@ -22,6 +24,7 @@ pub mod field;
 mod names;
 mod reach;
 mod result;
+mod rows;
 mod space;
 mod state;
 mod tests_of;
@@ -40,7 +43,7 @@ pub use state::{Compared, Effect, Mix, State, States, Who, verdict_word};
 pub use walk::{Notes, Walk};
 
 use crate::eval::{Evaluator, Path};
-use crate::model::{Cond, Family, Flow, Policy, RuleId};
+use crate::model::{Cond, CtState, Family, Keeper, Policy, Rule, RuleId};
 
 /// The ways through the host.
 pub const PATHS: [Path; 3] = [Path::Input, Path::Forward, Path::Output];
@@ -57,6 +60,12 @@ pub struct Options {
     /// Whether packets whose transport header is cut short are left out: languages differ in what
     /// a rule that asks for ports does with them.
     pub whole_headers: bool,
+    /// Whether packets of IPv6 are left out whose extension headers ipfw doesn't know: it drops
+    /// them before its rules.
+    pub known_headers: bool,
+    /// Only packets of these states of connections, and of no state that a rule made; where a rule
+    /// wants to make a state, it can.
+    pub states: Option<Vec<CtState>>,
     /// Most nodes of the diagrams of one way.
     pub nodes: usize,
     /// Most differences listed for one way.
@@ -73,6 +82,8 @@ impl Default for Options {
             families: vec![Family::V4, Family::V6],
             paths: PATHS.to_vec(),
             whole_headers: false,
+            known_headers: false,
+            states: None,
             nodes: 16_000_000,
             listed: 1000,
             only_changed: true,
@@ -86,17 +97,9 @@ pub enum Refusal {
     /// Too many nodes.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
-    /// What a rule that keeps states does depends on packets before, and is not compared.
-    #[error("states that rules keep can't be compared yet")]
-    KeepsStates {
-        /// Whether it is in the first (0) or the second (1) policy.
-        side: usize,
-        /// The rule.
-        rule: RuleId,
-    },
-    /// What IPFilter sees of headers is no dimension of the comparison.
-    #[error("what `with` asks of headers can't be compared yet")]
-    AsksOfHeaders {
+    /// What ipfw's dynamic rules do depends on packets before, and is not compared.
+    #[error("ipfw's dynamic rules can't be compared yet")]
+    IsDynamic {
         /// Whether it is in the first (0) or the second (1) policy.
         side: usize,
         /// The rule.
@@ -104,32 +107,30 @@ pub enum Refusal {
     },
 }
 
-/// Refuses policies whose rules keep states, or ask what IPFilter sees of headers.
-fn stateless(policies: &[&Policy]) -> Result<(), Refusal> {
+/// Refuses policies with ipfw's dynamic rules.
+fn without_dynamic(policies: &[&Policy]) -> Result<(), Refusal> {
     for (side, policy) in policies.iter().enumerate() {
-        if let Some(learner) = policy.learners.first() {
-            let rule = learner.rule;
-            return Err(Refusal::KeepsStates { side, rule });
-        }
         let rules = policy.chains.iter().flat_map(|chain| &chain.rules);
-        for rule in rules {
-            let mut learns = matches!(rule.flow, Flow::AsLearned | Flow::Refuse);
+        // What nobody wrote has no place to tell.
+        let (hidden, written): (Vec<_>, Vec<_>) =
+            rules.partition(|rule| rule.index == Rule::HIDDEN);
+        for rule in written.into_iter().chain(hidden) {
             let mut asks = false;
             for test in &rule.tests {
                 walk::nested(test, &mut |test| {
-                    learns |= matches!(
-                        test.cond,
-                        Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow
-                    );
-                    asks |= matches!(test.cond, Cond::IpfWith(_));
+                    asks |= match &test.cond {
+                        Cond::Dynamic(_) => true,
+                        Cond::Learn(id) => {
+                            let keeper = policy.learners[id.0 as usize].keeper;
+                            matches!(keeper, Keeper::Ipfw(_))
+                        }
+                        _ => false,
+                    };
                 });
             }
-            let rule = rule.id;
-            if learns {
-                return Err(Refusal::KeepsStates { side, rule });
-            }
             if asks {
-                return Err(Refusal::AsksOfHeaders { side, rule });
+                let rule = rule.id;
+                return Err(Refusal::IsDynamic { side, rule });
             }
         }
     }
@@ -138,7 +139,7 @@ fn stateless(policies: &[&Policy]) -> Result<(), Refusal> {
 
 /// Compares two policies.
 pub fn compare(old: &Policy, new: &Policy, options: &Options) -> Result<Comparison, Refusal> {
-    stateless(&[old, new])?;
+    without_dynamic(&[old, new])?;
     let names = [old, new].map(|policy| Names::of(policy, options.compared.logs));
     let mut out = Comparison::default();
     for &family in &options.families {

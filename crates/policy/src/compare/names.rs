@@ -4,14 +4,17 @@
 //! the same condition in another policy, which rules are asked for as proposers, and which fields
 //! rules change. Two things that remember are the same if their parameters, the tests in front of
 //! them in their rule, and their number among such rules of the policy are the same; named ones
-//! (recent, hashlimit) share memory by name.
+//! (recent, hashlimit) share memory by name. States that rules make are the same if how they are
+//! kept and what becomes of their packets are.
 
 use super::walk::nested;
 use crate::model::{
-    Cond, Flow, HistoryId, HistoryKind, Op, Policy, Rule, RuleId, SetField, SetId, Test,
+    Cond, Flow, HistoryId, HistoryKind, IpfKeeper, Keeper, LearnerId, Op, Policy, Rule, RuleId,
+    SetField, SetId, Test,
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A condition that is no function of the packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +30,9 @@ pub struct Named {
 /// What outlasts or changes packets in one policy.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    /// By rule and number of the test within it, nested ones counted.
-    pub tests: BTreeMap<(RuleId, usize), Named>,
+    /// By rule, number of the test within it, nested ones counted, and what it asks: a rule may
+    /// stand in several chains, with other tests in front.
+    tests: HashMap<(RuleId, usize, u64), Named>,
     /// Rules whose proposals are asked for.
     pub proposers: BTreeSet<RuleId>,
     /// Whether rules change the packet's mark.
@@ -51,15 +55,40 @@ impl Names {
             ..Names::default()
         };
         let mut counts: HashMap<String, u32> = HashMap::new();
-        let mut known: BTreeSet<RuleId> = BTreeSet::new();
-        for rule in policy.chains.iter().flat_map(|chain| &chain.rules) {
-            names.rule(rule);
-            // A rule of a list that stands for both families has the same things in both.
-            if known.insert(rule.id) {
-                names.conditions(policy, rule, &mut counts);
+        for chain in &policy.chains {
+            for rule in &chain.rules {
+                names.rule(rule);
+                names.conditions((policy, &chain.name), rule, &mut counts);
             }
         }
         names
+    }
+
+    /// The name of a condition, if it is no function of the packet.
+    pub fn get(&self, rule: RuleId, number: usize, cond: &Cond) -> Option<&Named> {
+        match may_be_unknown(cond) {
+            true => self.tests.get(&(rule, number, mark_of(cond))),
+            false => None,
+        }
+    }
+
+    /// What is asked of states that rules make, and what holds of a packet that begins something.
+    pub fn of_states(&self) -> Vec<(&str, bool)> {
+        let texts = self.tests.values().map(|named| named.text.as_str());
+        let mut out: Vec<(&str, bool)> = texts
+            .filter_map(|text| {
+                let asks = text.starts_with(OF_A_STATE) || text.starts_with(BESIDE_A_WINDOW);
+                let makes = text.contains(MAKES_A_STATE);
+                (asks || makes).then_some((text, !asks))
+            })
+            .collect();
+        out.sort_unstable();
+        out
+    }
+
+    /// Whether every condition is a function of the packet.
+    pub fn is_empty(&self) -> bool {
+        self.tests.is_empty()
     }
 
     fn rule(&mut self, rule: &Rule) {
@@ -84,14 +113,23 @@ impl Names {
         }
     }
 
-    fn conditions(&mut self, policy: &Policy, rule: &Rule, counts: &mut HashMap<String, u32>) {
+    fn conditions(
+        &mut self,
+        (policy, chain): (&Policy, &str),
+        rule: &Rule,
+        counts: &mut HashMap<String, u32>,
+    ) {
         let (mut before, mut at) = (String::new(), 0);
         for test in &rule.tests {
             nested(test, &mut |test| {
-                if let Some((text, remembers)) = unknown(policy, test, &before) {
+                let key = (rule.id, at, mark_of(&test.cond));
+                // A rule of a list that stands for both families has the same things in both.
+                if !self.tests.contains_key(&key)
+                    && let Some((text, remembers)) = unknown((policy, chain), test, &before)
+                {
                     let count = counts.entry(text.clone()).or_default();
                     *count += 1;
-                    let text = match (remembers, *count) {
+                    let text = match (remembers && !learns(&test.cond), *count) {
                         (true, count) if count > 1 => format!("{text} #{count}"),
                         _ => text,
                     };
@@ -100,7 +138,7 @@ impl Names {
                         remembers,
                         rule: rule.id,
                     };
-                    self.tests.insert((rule.id, at), named);
+                    self.tests.insert(key, named);
                 }
                 at += 1;
             });
@@ -129,7 +167,7 @@ impl Names {
                     Cond::State(_) | Cond::Ct(_) => !self.untracks,
                     _ => true,
                 };
-                let named = self.tests.get(&(rule.id, at));
+                let named = self.get(rule.id, at, &test.cond);
                 plain &= named.is_none_or(|named| !named.remembers);
                 at += 1;
             });
@@ -138,9 +176,45 @@ impl Names {
     }
 }
 
+/// Whether a condition may be no function of the packet.
+fn may_be_unknown(cond: &Cond) -> bool {
+    matches!(
+        cond,
+        Cond::History(_)
+            | Cond::Ct(_)
+            | Cond::Set { .. }
+            | Cond::Learned
+            | Cond::Learn(_)
+            | Cond::OutOfWindow
+            | Cond::IpfWith(_)
+    )
+}
+
+/// Equal for equal conditions of one policy.
+fn mark_of(cond: &Cond) -> u64 {
+    if !may_be_unknown(cond) {
+        return 0;
+    }
+    let mut hasher = DefaultHasher::new();
+    format!("{cond:?}").hash(&mut hasher);
+    hasher.finish()
+}
+
 /// The text of a condition that may be no function of the packet, and whether it remembers.
-fn unknown(policy: &Policy, test: &Test, before: &str) -> Option<(String, bool)> {
+fn unknown((policy, chain): (&Policy, &str), test: &Test, before: &str) -> Option<(String, bool)> {
     match &test.cond {
+        Cond::Learned => Some((format!("{OF_A_STATE} ({chain})"), false)),
+        Cond::OutOfWindow => Some((format!("{BESIDE_A_WINDOW} ({chain})"), false)),
+        Cond::Learn(id) => {
+            let limited = match policy.learners[id.0 as usize].keeper {
+                Keeper::Ipf(keeper) => keeper.limit.is_some(),
+                Keeper::Ipfw(_) => true,
+            };
+            // A limit counts the states of its rule alone.
+            let context = if limited { before } else { "" };
+            Some((format!("{context}{}", learner(policy, *id)), true))
+        }
+        Cond::IpfWith(with) => Some((format!("headers {with:?}"), false)),
         Cond::History(id) => {
             let object = &policy.histories[id.0 as usize];
             let context = match (&object.shared, &object.kind) {
@@ -165,6 +239,64 @@ fn history(policy: &Policy, id: HistoryId) -> String {
         Some(name) => format!("{name}: {:?}", object.kind),
         None => format!("{:?}", object.kind),
     }
+}
+
+/// The text of a packet's belonging to a state that a rule made.
+const OF_A_STATE: &str = "state of a packet";
+/// The text of its belonging to one but for the window.
+const BESIDE_A_WINDOW: &str = "state missed by its window";
+/// The begin of the text of a state's making.
+const MAKES_A_STATE: &str = "state kept:";
+
+fn learns(cond: &Cond) -> bool {
+    matches!(cond, Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow)
+}
+
+/// All that matters of what a rule keeps: how, and what becomes of the packets.
+fn learner(policy: &Policy, id: LearnerId) -> String {
+    let learner = &policy.learners[id.0 as usize];
+    let mut text = match learner.keeper {
+        Keeper::Ipf(keeper) => ipf_state(&keeper),
+        Keeper::Ipfw(keeper) => format!("{MAKES_A_STATE} {keeper:?}"),
+    };
+    let [four, six] = learner.verdicts.map(super::verdict_word);
+    let _ = write!(text, "; its packets: {four}");
+    if four != six {
+        let _ = write!(text, ", {six} of IPv6");
+    }
+    if learner.counts {
+        text += ", counted";
+    }
+    if let Some(log) = &learner.log {
+        let _ = write!(text, ", logged as {log:?}");
+    }
+    text
+}
+
+/// Every field of what IPFilter keeps, in its own words.
+fn ipf_state(keeper: &IpfKeeper) -> String {
+    let mut text = MAKES_A_STATE.to_owned();
+    let mut add = |there: bool, word: &str| {
+        if there {
+            text.push(' ');
+            text.push_str(word);
+        }
+    };
+    add(keeper.state, "state");
+    add(keeper.fragments.is_some(), "frags");
+    add(keeper.fragments == Some(true), "(frags strict)");
+    add(keeper.fragments_anyway, "(frags anyway)");
+    add(keeper.strict, "strict");
+    add(keeper.loose, "loose");
+    add(keeper.no_icmp_errors, "no-icmp-err");
+    add(keeper.any_interface, "any interface");
+    if let Some(limit) = keeper.limit {
+        let _ = write!(text, " limit {limit}");
+    }
+    if let Some((forward, reverse)) = keeper.age {
+        let _ = write!(text, " age {forward}/{reverse}");
+    }
+    text
 }
 
 fn changes(policy: &Policy, id: SetId) -> bool {
@@ -195,6 +327,7 @@ pub fn canonical(policy: &Policy, test: &Test) -> String {
     let not = if test.negate { "not " } else { "" };
     let text = match &test.cond {
         Cond::History(id) => history(policy, *id),
+        Cond::Learn(id) => learner(policy, *id),
         Cond::Set { set, fields } => membership(policy, *set, fields),
         Cond::Any(tests) => {
             let all: Vec<String> = tests.iter().map(|test| canonical(policy, test)).collect();

@@ -8,7 +8,7 @@ use super::names::Names;
 use super::space::Space;
 use super::state::States;
 use super::walk::{Notes, Walk};
-use super::{PATHS, Refusal, has_rules, stateless};
+use super::{PATHS, Refusal, has_rules, without_dynamic};
 use crate::model::{Family, Policy, Rule, RuleId};
 
 /// Rules out of reach.
@@ -20,7 +20,7 @@ pub struct Unreached {
 
 /// Finds them.
 pub fn unreached(policy: &Policy, nodes: usize) -> Result<Unreached, Refusal> {
-    stateless(&[policy])?;
+    without_dynamic(&[policy])?;
     let names = Names::of(policy, false);
     let mut reached = vec![false; policy.rule_count as usize];
     for family in [Family::V4, Family::V6] {

@@ -151,6 +151,13 @@ pub(super) fn journey(
         let whole = pair.space.diagram.is(Field::Short, 0)?;
         domain = pair.space.diagram.and(domain, whole)?;
     }
+    if options.known_headers {
+        let known = pair.space.known_headers()?;
+        domain = pair.space.diagram.and(domain, known)?;
+    }
+    if let Some(states) = &options.states {
+        domain = pair.only_states(domain, states)?;
+    }
     // Walked are impossible packets too, so that classes say only what rules say; those that have
     // no other packets are left out.
     let mut found = Found::default();
@@ -195,6 +202,27 @@ struct Pair<'a> {
 const FIRST: u32 = 2;
 
 impl Pair<'_> {
+    /// The packets of a set that have one of some states of connections and none that a rule made.
+    fn only_states(&mut self, domain: Node, states: &[CtState]) -> Result<Node, TooLarge> {
+        let mask = states.iter().fold(0, |mask, state| mask | *state as u8);
+        let wanted = self.space.states(mask)?;
+        let mut out = self.space.diagram.and(domain, wanted)?;
+        for names in self.names {
+            for (text, holds) in names.of_states() {
+                let unknown = self.space.unknown(Unknown {
+                    text: text.to_owned(),
+                    rules: [None; 2],
+                });
+                let bit = self.space.holds(unknown)?;
+                out = match holds {
+                    true => self.space.diagram.and(out, bit)?,
+                    false => self.space.diagram.without(out, bit)?,
+                };
+            }
+        }
+        Ok(out)
+    }
+
     /// Packets of `packets` that are treated differently, as pairs of outcomes. The diagram is
     /// right for packets of `domain` only.
     fn differing(

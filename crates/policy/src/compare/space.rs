@@ -199,6 +199,21 @@ impl Space {
         self.diagram.or(first, inside)
     }
 
+    /// Packets but those of IPv6 with extension headers that ipfw drops before its rules.
+    pub fn known_headers(&mut self) -> Result<Node, TooLarge> {
+        const KNOWN: [u8; 14] = [4, 6, 17, 41, 47, 50, 51, 58, 59, 89, 103, 112, 132, 136];
+        if self.family == Family::V4 {
+            return Ok(super::diagram::YES);
+        }
+        let known = self.protocols(&KNOWN)?;
+        let later = self.diagram.is(Field::Fragment, 2)?;
+        let readable = self.diagram.or(known, later)?;
+        let none = self.diagram.is(Field::HasRouting, 0)?;
+        let kinds = self.diagram.among(Field::RoutingType, &[(0, 0), (2, 2)])?;
+        let routing = self.diagram.or(none, kinds)?;
+        self.diagram.and(readable, routing)
+    }
+
     /// Packets that exist on a way through the host.
     pub fn domain(&mut self, path: Path) -> Result<Node, TooLarge> {
         let last = self.interfaces.len().saturating_sub(1) as u128;

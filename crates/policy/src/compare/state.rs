@@ -74,6 +74,8 @@ pub enum Effect {
     Set(String),
     /// The maximum segment size is lowered.
     Mss(Option<u16>),
+    /// Its state decided, which a rule made for a packet before.
+    AsItsState,
     /// The TTL or hop limit changes.
     Ttl(TtlOp),
 }
@@ -110,6 +112,8 @@ pub enum Change {
     Propose(Verdict, Who),
     /// If a verdict of this rule stands, it ends the walk.
     DecideProposedBy(Who),
+    /// A pass that stands becomes a drop.
+    Refuse,
     /// The end of a root.
     End(Verdict, Who),
     /// The next list of rules begins for what was accepted.
@@ -167,6 +171,9 @@ impl State {
                 }
                 _ => {}
             },
+            Change::Refuse => {
+                next.standing = next.standing.map(|(_, by)| (Verdict::Drop, by));
+            }
             Change::End(verdict, who) => {
                 let (verdict, by) = next.standing.unwrap_or((*verdict, *who));
                 (next.verdict, next.by) = (Some(verdict), by);
@@ -305,6 +312,7 @@ impl States {
             Effect::Asked(_) | Effect::Set(_) => compared.memory,
             Effect::Logged(_) => compared.logs,
             Effect::Mss(_) | Effect::Ttl(_) => accepted && compared.changes,
+            Effect::AsItsState => true,
         });
         self.number(out)
     }

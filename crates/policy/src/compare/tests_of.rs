@@ -27,7 +27,7 @@ impl Walk<'_, '_> {
         live: Node,
         out: &mut Matched,
     ) -> Result<Truth, TooLarge> {
-        let number = *at;
+        let number = (*at, &test.cond);
         *at += 1;
         let mut truth = match &test.cond {
             Cond::Any(tests) => self.any(test, tests, rule, at, live, out)?,
@@ -67,7 +67,11 @@ impl Walk<'_, '_> {
                 let yes = self.unknown(rule, number, out)?;
                 self.space.having(has, yes)?
             }
-            Cond::History(_) => {
+            Cond::History(_)
+            | Cond::Learned
+            | Cond::Learn(_)
+            | Cond::OutOfWindow
+            | Cond::IpfWith(_) => {
                 let yes = self.unknown(rule, number, out)?;
                 self.space.either(yes)?
             }
@@ -122,12 +126,12 @@ impl Walk<'_, '_> {
     fn unknown(
         &mut self,
         (rule, visit): (RuleId, u32),
-        number: usize,
+        (number, cond): (usize, &Cond),
         out: &mut Matched,
     ) -> Result<Node, TooLarge> {
         let Some(Named {
             text, remembers, ..
-        }) = self.names.tests.get(&(rule, number))
+        }) = self.names.get(rule, number, cond)
         else {
             unreachable!("every such condition has a name")
         };

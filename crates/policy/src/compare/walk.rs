@@ -5,7 +5,7 @@
 //! rule splits the packets that have come so far, and chains go only forward, so that each rule is
 //! met once for each way that leads to it.
 //!
-//! Rules in a row that do the same are taken as one: their sets are joined before they are applied.
+//! Rules in a row that do the same are taken as one ([`super::rows`]).
 
 use super::diagram::{NO, Node, TooLarge, YES, leaf};
 use super::field::Field;
@@ -36,7 +36,7 @@ pub struct Walk<'a, 'p> {
     pub(super) names: &'a Names,
     /// 0 or 1: which of the two policies.
     pub(super) side: u8,
-    notes: Notes,
+    pub(super) notes: Notes,
     /// Rules by id that some packet matched.
     pub(super) reached: Vec<bool>,
     pub(super) hook: Hook,
@@ -115,7 +115,7 @@ impl<'a, 'p> Walk<'a, 'p> {
     }
 
     /// Packets of `live` that are still without a verdict.
-    fn walking(&mut self, live: Node) -> Result<Node, TooLarge> {
+    pub(super) fn walking(&mut self, live: Node) -> Result<Node, TooLarge> {
         self.where_state(live, |state| state.verdict.is_none())
     }
 
@@ -188,66 +188,6 @@ impl<'a, 'p> Walk<'a, 'p> {
         Ok(live)
     }
 
-    /// The end of the row of rules from `at` on that do the same as the one there.
-    fn run(&self, rules: &[Rule], at: usize, targets: &BTreeSet<usize>) -> usize {
-        let first = &rules[at];
-        if self.notes.deciders || self.notes.reached || !self.is_plain(first) {
-            return at + 1;
-        }
-        let mut until = at + 1;
-        while rules
-            .get(until)
-            .is_some_and(|rule| rule.flow == first.flow && self.is_plain(rule))
-            && !targets.contains(&until)
-        {
-            until += 1;
-        }
-        until
-    }
-
-    /// Whether a rule only decides or proposes, by conditions that remember nothing and that no
-    /// earlier rule can have changed.
-    fn is_plain(&self, rule: &Rule) -> bool {
-        let flow = match rule.flow {
-            Flow::Verdict(_) => true,
-            Flow::Propose(_) => !self.names.proposers.contains(&rule.id),
-            _ => false,
-        };
-        flow && rule.ops.iter().all(|op| !self.names.matters(op)) && self.names.is_plain(rule)
-    }
-
-    /// A row of plain rules that do the same.
-    fn rules(&mut self, rules: &[Rule], chain: ChainId, live: Node) -> Result<Node, TooLarge> {
-        let mut parts = Vec::with_capacity(rules.len());
-        for rule in rules {
-            let matched = self.matched(rule, chain, live)?;
-            parts.push((matched.yes, matched.hot));
-        }
-        // Pairs of neighbours, so that no large set is copied once a rule.
-        while parts.len() > 1 {
-            let mut next = Vec::with_capacity(parts.len().div_ceil(2));
-            for pair in parts.chunks(2) {
-                let [(yes, hot), (later, later_hot)] = *pair else {
-                    next.push(pair[0]);
-                    continue;
-                };
-                let d = &mut self.space.diagram;
-                let later = d.without(later, hot)?;
-                let later_hot = d.without(later_hot, yes)?;
-                next.push((d.or(yes, later)?, d.or(hot, later_hot)?));
-            }
-            parts = next;
-        }
-        let (yes, hot) = parts[0];
-        let change = match rules[0].flow {
-            Flow::Propose(verdict) => Change::Propose(verdict, Who::Nobody),
-            Flow::Verdict(verdict) => Change::Decide(verdict, Who::Nobody),
-            _ => unreachable!("such a rule isn't plain"),
-        };
-        let live = self.change(hot, live, &Change::Decide(Verdict::Drop, Who::Nobody))?;
-        self.change(yes, live, &change)
-    }
-
     /// One rule: what comes to the next one.
     fn rule(
         &mut self,
@@ -308,9 +248,12 @@ impl<'a, 'p> Walk<'a, 'p> {
             Flow::Jump(target) => (Some(target), at + 1),
             Flow::Goto(target) => (Some(target), end),
             Flow::Head { group, .. } => (Some(group), at + 1),
-            Flow::AsLearned | Flow::Refuse => {
-                unreachable!("policies whose rules keep states are refused before")
+            Flow::AsLearned => {
+                let live = self.change(yes, live, &Change::Does(Effect::AsItsState))?;
+                let change = Change::Decide(Verdict::Accept, self.who(rule.id));
+                return self.change(yes, live, &change);
             }
+            Flow::Refuse => return self.change(yes, live, &Change::Refuse),
         };
         let mut come = self.space.diagram.select(yes, live, NO)?;
         let stay = self.space.diagram.select(yes, NO, live)?;

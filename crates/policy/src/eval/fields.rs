@@ -114,6 +114,7 @@ pub fn pure_condition(
         | Cond::Learn(_)
         | Cond::OutOfWindow
         | Cond::IpfWith(_)
+        | Cond::Dynamic(_)
         | Cond::Any(_) => return None,
         _ => transport_condition(cond, packet),
     })

@@ -7,6 +7,7 @@
 //! [`Cond::Learn`]: crate::model::Cond::Learn
 
 use super::Passage;
+use super::dynamic::DynamicStates;
 use super::ipf::frag::{Fragments, Known};
 use super::ipf::state::{self, Hit, NewState};
 use super::ipf::{Flags, IpfPacket, Settings, may_be_kept};
@@ -31,8 +32,10 @@ pub struct Learned {
     pub states: state::Table,
     /// Lifetimes and the like.
     pub settings: Settings,
+    /// States of ipfw.
+    pub(super) dynamic: DynamicStates,
     fragments: Fragments,
-    found: Option<Found>,
+    pub(super) found: Option<Found>,
     out_of_window: bool,
 }
 
@@ -40,6 +43,9 @@ pub struct Learned {
 #[must_use]
 pub fn learned_verdict(learner: &Learner, packet: &Packet) -> Verdict {
     const TCP: u8 = 6;
+    if let Keeper::Ipfw(_) = learner.keeper {
+        return super::dynamic::verdict(learner, packet);
+    }
     match learner.verdict(packet.family) {
         Verdict::Reject(_) if packet.hook != Hook::Prerouting => Verdict::Drop,
         Verdict::Reject(RejectKind::TcpReset) if packet.proto != TCP => Verdict::Drop,
@@ -47,16 +53,19 @@ pub fn learned_verdict(learner: &Learner, packet: &Packet) -> Verdict {
     }
 }
 
-/// How a learner of IPFilter keeps states.
-fn keeper(learner: &Learner) -> &IpfKeeper {
-    let Keeper::Ipf(keeper) = &learner.keeper;
-    keeper
+/// How a learner of IPFilter keeps states; `None` for those of other languages.
+fn keeper(learner: &Learner) -> Option<&IpfKeeper> {
+    match &learner.keeper {
+        Keeper::Ipf(keeper) => Some(keeper),
+        Keeper::Ipfw(_) => None,
+    }
 }
 
 impl Learned {
     /// A new packet comes.
     pub fn begin(&mut self) {
         (self.found, self.out_of_window) = (None, false);
+        self.dynamic.begin();
     }
 
     /// The state that the last look found.
@@ -144,7 +153,7 @@ impl Learned {
         if let Some(found) = self.found {
             let learner = &learners[found.learner.0 as usize];
             let passes = learner.verdict(packet.family) == Verdict::Accept;
-            if passes && keeper(learner).fragments.is_some() {
+            if passes && keeper(learner).is_some_and(|keeper| keeper.fragments.is_some()) {
                 self.keep_fragments(learner, found.learner, &facts, now_ms);
             }
         }
@@ -153,7 +162,7 @@ impl Learned {
 
     /// Remembers a fragment's datagram.
     fn keep_fragments(&mut self, learner: &Learner, id: LearnerId, facts: &IpfPacket, now_ms: u64) {
-        let strict = keeper(learner).fragments == Some(true);
+        let strict = keeper(learner).is_some_and(|keeper| keeper.fragments == Some(true));
         let (rule, life) = ((id.0 as usize, 0), self.settings.lifetimes.fragment);
         self.fragments.add(facts, rule, strict, now_ms, life);
     }
@@ -164,7 +173,8 @@ impl Learned {
         let states = &mut self.states;
         hits.into_iter().find(|hit| {
             let learner = &learners[states.get(hit.at).rule];
-            !keeper(learner).no_icmp_errors && states.allow_error(*hit, facts)
+            keeper(learner).is_some_and(|keeper| !keeper.no_icmp_errors)
+                && states.allow_error(*hit, facts)
         })
     }
 
@@ -178,12 +188,14 @@ impl Learned {
         passage: &Passage,
         now_ms: u64,
     ) -> bool {
+        let learner = &policy.learners[id.0 as usize];
+        let Some(keeper) = keeper(learner) else {
+            return self.note(policy, id, packet, now_ms);
+        };
         let Some(facts) = self.facts(packet, passage) else {
             return false;
         };
-        let learner = &policy.learners[id.0 as usize];
-        let keeper = keeper(learner);
-        let made = !keeper.state || self.make(policy, id, &facts, now_ms);
+        let made = !keeper.state || self.make(policy, (id, keeper), &facts, now_ms);
         let fragments = match made {
             true => keeper.state || keeper.fragments.is_some(),
             false => keeper.fragments.is_some() && keeper.fragments_anyway,
@@ -195,8 +207,13 @@ impl Learned {
     }
 
     /// Makes a state, where that is possible.
-    fn make(&mut self, policy: &Policy, id: LearnerId, facts: &IpfPacket, now_ms: u64) -> bool {
-        let keeper = keeper(&policy.learners[id.0 as usize]);
+    fn make(
+        &mut self,
+        policy: &Policy,
+        (id, keeper): (LearnerId, &IpfKeeper),
+        facts: &IpfPacket,
+        now_ms: u64,
+    ) -> bool {
         let number = id.0 as usize;
         let states = self.states.entries();
         let room = match keeper.limit {

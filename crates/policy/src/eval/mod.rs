@@ -9,6 +9,7 @@
 //! tracking looks at the packet after raw at PREROUTING and OUTPUT, and at any other hook only if
 //! it has not been looked at before.
 
+mod dynamic;
 mod fields;
 pub mod history;
 pub mod ipf;
@@ -409,6 +410,10 @@ impl<'p> Evaluator<'p> {
             Cond::Learn(id) => {
                 let (learned, policy) = (&mut self.learned, self.policy);
                 learned.learn(policy, *id, packet, passage, now_ms).into()
+            }
+            Cond::Dynamic(test) => {
+                let (learned, policy) = (&mut self.learned, self.policy);
+                learned.asks(*test, policy, packet, now_ms).into()
             }
             Cond::IpfWith(with) => match self.learned.with_holds(with, packet, passage) {
                 Some(holds) => holds.into(),

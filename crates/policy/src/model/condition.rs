@@ -3,7 +3,7 @@
 //! A condition on a field that the packet does not have (ports of a later fragment, the MAC address
 //! of a packet made here) does not hold, negated or not.
 
-use super::{HistoryId, IpfWith, LearnerId, RangeSet, SetField, SetId};
+use super::{DynamicTest, HistoryId, IpfWith, LearnerId, RangeSet, SetField, SetId};
 
 /// A condition, possibly negated.
 #[derive(Clone, Debug, PartialEq)]
@@ -252,6 +252,8 @@ pub enum Cond {
     OutOfWindow,
     /// What IPFilter sees of headers.
     IpfWith(IpfWith),
+    /// A question about ipfw's states.
+    Dynamic(DynamicTest),
     /// One of these holds, tried in order. Unlike other conditions it doesn't hold where the packet
     /// has none of the fields, so that its negation does: negated over one test it is the strict
     /// opposite of that test.
@@ -263,7 +265,11 @@ impl Cond {
     /// it changes something.
     pub fn remembers(&self) -> bool {
         match self {
-            Cond::History(_) | Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow => true,
+            Cond::History(_)
+            | Cond::Learned
+            | Cond::Learn(_)
+            | Cond::OutOfWindow
+            | Cond::Dynamic(_) => true,
             Cond::Any(tests) => tests.iter().any(|test| test.cond.remembers()),
             _ => false,
         }

@@ -5,7 +5,7 @@
 //! its state by [`super::Cond::Learned`]; [`super::Flow::AsLearned`] then does what the state's
 //! learner says. States outlive the policy that made them; rules are theirs only within it.
 
-use super::{Family, LogOp, RuleId, Verdict};
+use super::{Family, IpfwKeeper, LogOp, RuleId, Verdict};
 
 /// Index of a learner in [`super::Policy::learners`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,6 +40,8 @@ impl Learner {
 pub enum Keeper {
     /// IPFilter's; see [`crate::eval::ipf::state`].
     Ipf(IpfKeeper),
+    /// ipfw's; see [`crate::eval::ipfw::States`].
+    Ipfw(IpfwKeeper),
 }
 
 /// `keep state`, `keep frags` and their options.

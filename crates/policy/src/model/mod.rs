@@ -11,6 +11,7 @@
 
 mod action;
 mod condition;
+mod dynamic;
 mod history;
 mod learned;
 mod packet;
@@ -22,6 +23,7 @@ pub use action::{Flow, LogOp, MssOp, NflogOp, Op, RejectKind, TtlOp, Verdict};
 pub use condition::{
     AddrMatch, AddrType, Cmp, Cond, CtField, IfPattern, Owner, OwnerRange, StateMask, Test,
 };
+pub use dynamic::{Dynamic, DynamicTest, IpfwKeeper};
 pub use history::{
     ConnLimit, HashKey, HashLimit, HistoryId, HistoryKind, HistoryObject, Limit, Recent,
     RecentAction, Statistic, TimeWindow,

@@ -111,8 +111,9 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let mut kernel = None;
     if !args.dry_run {
         let opened = kernel.insert(Kernel::open(args.netns.as_deref())?);
-        // Early drop asks for programs that the policy alone doesn't tell of.
-        if args.early_drop.is_none() {
+        // Early drop asks for programs that the policy alone doesn't tell of; and iptables may load
+        // the kernel's connection tracking, which programs loaded before it would not know.
+        if args.early_drop.is_none() && args.nat == Nat::Keep {
             opened.plane.load_ahead(policy);
         }
     }
@@ -152,7 +153,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         answer.generation = Some(done.generation);
         answer.previous = done.previous;
         // We have entered the namespace.
-        answer.interfaces_absent = interfaces::absent(policy);
+        answer.interfaces_absent = interfaces::absent(policy, loaded.language);
         if done.confirmed_earlier && !out.is_json() {
             out.line("the trial of the policy before is over")?;
         }

@@ -102,8 +102,8 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         listed: args.classes.max(1000),
         ..Options::default()
     };
-    let found = exactly(policies[0], policies[1], &options)?;
     let texts: [&Loaded; 2] = [&old, &new];
+    let found = exactly(texts, &options)?;
     let sides = [0, 1].map(|side: usize| Side {
         places: &places[side],
         texts: texts[side],

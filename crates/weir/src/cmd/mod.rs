@@ -7,6 +7,7 @@ mod capturing;
 pub mod check;
 pub mod completions;
 pub mod confirm;
+pub mod convert;
 pub mod counters;
 pub mod diff;
 pub mod explain;
@@ -49,6 +50,7 @@ pub fn run(command: Command, out: &mut Output) -> anyhow::Result<Exit> {
         Command::Ippool(args) => ipnat::run_pool(&args, out),
         Command::Replay(args) => replay::run(&args, out),
         Command::Diff(args) => diff::run(&args, out),
+        Command::Convert(args) => convert::run(&args, out),
         Command::Apply(args) => apply::run(&args, out),
         Command::Confirm(args) => confirm::run(&args, out),
         Command::Status(args) => status::run(&args, out),

@@ -41,7 +41,21 @@ struct Answer {
     answers_rejects: bool,
     map_bytes: u64,
     flows_max: u32,
+    /// States that rules made, where rules make any.
+    states: Option<States>,
     packets: Vec<Reason>,
+}
+
+/// States that rules made.
+#[derive(Debug, Serialize)]
+struct States {
+    /// In the table; the time of some may be up.
+    entries: u32,
+    made: u64,
+    /// Not made: a limit of the rules.
+    limited: u64,
+    /// Not made: the places of such states were taken.
+    full: u64,
 }
 
 /// Packets that something noteworthy happened to.
@@ -97,6 +111,7 @@ fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
         answers_rejects: false,
         map_bytes: 0,
         flows_max: 0,
+        states: None,
         packets: Vec::new(),
     };
     if kernel.generation().is_none() {
@@ -115,6 +130,13 @@ fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
     let flows = Layout::for_flows(size.flows).bytes() as u64;
     answer.map_bytes = 2 * (u64::from(size.image) + u64::from(size.history)) + flows;
     answer.flows_max = size.flows;
+    let states = kernel.plane.state_statistics().map_err(plane_error)?;
+    answer.states = states.map(|states| States {
+        entries: states.entries,
+        made: states.made,
+        limited: states.no_room,
+        full: states.full,
+    });
     if let Some(saved) = kernel.store.load(status.number)? {
         answer.files = saved
             .sources
@@ -168,6 +190,15 @@ fn text(answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
         bytes(answer.map_bytes),
         count(u64::from(answer.flows_max), "flow", "flows")
     ))?;
+    if let Some(states) = &answer.states {
+        out.line(format!(
+            "states: {} in the table, {} made, {} over a limit, {} without a place",
+            number(u64::from(states.entries)),
+            number(states.made),
+            number(states.limited),
+            number(states.full)
+        ))?;
+    }
     out.line(match (answer.agent, answer.answers_rejects) {
         (Some(pid), true) => format!("agent: process {pid}, answers rejected packets"),
         (Some(pid), false) => format!("agent: process {pid}, does not answer rejected packets"),

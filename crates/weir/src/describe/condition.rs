@@ -6,8 +6,8 @@
 use super::values::{addresses, mac, masked, numbers};
 use crate::spec::{flag_names, protocol};
 use weir_policy::model::{
-    AddrType, Cmp, Cond, CtField, Family, HistoryKind, IfPattern, Owner, OwnerRange, PacketType,
-    Policy, RecentAction, SetField, Statistic, Test,
+    AddrType, Cmp, Cond, CtField, DynamicTest, Family, HistoryKind, IfPattern, Owner, OwnerRange,
+    PacketType, Policy, RecentAction, SetField, Statistic, Test,
 };
 
 /// A test in words.
@@ -68,6 +68,9 @@ fn condition(policy: &Policy, family: Family, cond: &Cond) -> String {
         }
         Cond::Learned => "belongs to a state".to_owned(),
         Cond::Learn(_) => "a state was made".to_owned(),
+        Cond::Dynamic(DynamicTest::Look(_)) => "a state is found".to_owned(),
+        Cond::Dynamic(DynamicTest::Of(_)) => "the state is of its rule".to_owned(),
+        Cond::Dynamic(DynamicTest::Forget) => "states may be asked for again".to_owned(),
         Cond::IpfWith(_) => "headers as `with` asks for".to_owned(),
         Cond::OutOfWindow => "of a state, but outside its window".to_owned(),
         Cond::History(id) => history(&policy.histories[id.0 as usize].kind),

@@ -77,6 +77,7 @@ pub fn observed(cond: &Cond, packet: &Packet, moment: Moment, locals: &Locals) -
         | Cond::Learn(_)
         | Cond::OutOfWindow
         | Cond::IpfWith(_)
+        | Cond::Dynamic(_)
         | Cond::History(_) => return None,
         _ => return transport(cond, packet),
     })

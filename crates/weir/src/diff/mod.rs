@@ -10,9 +10,12 @@ mod words;
 pub use report::{print, report};
 
 use crate::exit::{Exit, failure};
+use crate::input::{Loaded, told};
 use crate::rules::Places;
 use weir_policy::compare::{Comparison, Options, Refusal, compare};
-use weir_policy::model::{Policy, RuleId};
+use weir_policy::convert::span_of;
+use weir_policy::model::RuleId;
+use weir_policy::syntax::{Diagnostic, Severity};
 
 /// One of the two sides.
 pub struct Side<'a> {
@@ -29,21 +32,27 @@ impl Side<'_> {
     }
 }
 
-/// Compares; what can't be compared is refused, with the place where that is one rule.
-pub fn exactly(old: &Policy, new: &Policy, options: &Options) -> anyhow::Result<Comparison> {
-    compare(old, new, options).map_err(|refusal| {
-        let place = match refusal {
-            Refusal::KeepsStates { side, rule } | Refusal::AsksOfHeaders { side, rule } => {
-                Places::of([old, new][side.min(1)]).location(rule)
+/// Compares; what can't be compared is refused, with its place where that is one rule.
+pub fn exactly(sides: [&Loaded; 2], options: &Options) -> anyhow::Result<Comparison> {
+    let policies = [sides[0].policy()?, sides[1].policy()?];
+    compare(policies[0], policies[1], options).map_err(|refusal| {
+        if let Refusal::IsDynamic { side, rule } = refusal {
+            let (loaded, policy) = (sides[side.min(1)], policies[side.min(1)]);
+            if let Some(place) = Places::of(policy).get(rule) {
+                const WORDS: [&str; 6] = [
+                    "check-state",
+                    "keep-state",
+                    "record-state",
+                    "set-limit",
+                    "limit",
+                    "defer-action",
+                ];
+                let span = span_of(place.origin, &WORDS, &loaded.sources);
+                let help = "`weir replay` judges packets by both";
+                let found = Diagnostic::unsupported(span, refusal.to_string()).help(help);
+                told::tell(&[found], &loaded.sources, Severity::Error);
             }
-            Refusal::TooLarge(_) => None,
-        };
-        failure(
-            Exit::Unsupported,
-            match place {
-                Some(place) => format!("{place}: {refusal}"),
-                None => refusal.to_string(),
-            },
-        )
+        }
+        failure(Exit::Unsupported, refusal.to_string())
     })
 }

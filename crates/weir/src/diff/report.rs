@@ -217,6 +217,7 @@ fn effects(outcome: &Outcome, journey: &Journey, asked: bool) -> Vec<String> {
         Effect::Ttl(TtlOp::Raise(by)) => format!("TTL + {by}"),
         Effect::Ttl(TtlOp::Lower(by)) => format!("TTL - {by}"),
         Effect::Mss(None) => "MSS by the path".to_owned(),
+        Effect::AsItsState => "as its state says".to_owned(),
     }));
     out
 }

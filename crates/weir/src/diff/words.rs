@@ -41,6 +41,10 @@ pub fn phrases(class: &Class, journey: &Journey, places: [&Places<'_>; 2]) -> Ve
         let asked: Vec<String> = sides
             .filter_map(|(rule, places)| places.location((*rule)?.0))
             .collect();
+        if let Some(phrase) = of_states(&unknown.text, *holds) {
+            out.push(phrase.to_owned());
+            continue;
+        }
         let holds = if *holds { "holds" } else { "does not hold" };
         out.push(format!(
             "while the {} of {} {holds}",
@@ -54,9 +58,30 @@ pub fn phrases(class: &Class, journey: &Journey, places: [&Places<'_>; 2]) -> Ve
     out
 }
 
+/// What is asked of states that rules make.
+fn of_states(text: &str, holds: bool) -> Option<&'static str> {
+    let phrases = [
+        (
+            "state of a packet",
+            ["of no state", "of a state that a rule made"],
+        ),
+        (
+            "state missed",
+            ["in no state's window", "outside the window of its state"],
+        ),
+        (
+            "state kept:",
+            ["no state can be made", "a state can be made"],
+        ),
+    ];
+    let found = phrases.iter().find(|(begin, _)| text.contains(begin));
+    found.map(|(_, words)| words[usize::from(holds)])
+}
+
 /// What kind of condition it is, by its text.
 fn kind(text: &str) -> &'static str {
-    const KINDS: [(&str, &str); 8] = [
+    const KINDS: [(&str, &str); 9] = [
+        ("headers IpfWith", "`with`"),
         ("HashLimit(", "hashlimit"),
         ("ConnLimit(", "connlimit"),
         ("Limit(", "limit"),

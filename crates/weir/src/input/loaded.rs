@@ -8,11 +8,12 @@ use crate::exit::{Exit, failure};
 use crate::explain::Texts;
 use crate::rules::Places;
 use weir_engine::compile::{Compiled, Options, compile};
+use weir_policy::convert::Language;
 use weir_policy::dialect::Headings;
 use weir_policy::dialect::iptables::ast::{Statement, StatementKind};
 use weir_policy::dialect::iptables::{self, File};
 use weir_policy::model::{Family, Policy, RuleId, SourceId, Table};
-use weir_policy::syntax::Severity;
+use weir_policy::syntax::{Severity, Span};
 
 impl Loaded {
     /// The policy; without one, the error says how many messages tell why.
@@ -71,6 +72,25 @@ impl Loaded {
             .iter()
             .map(|(source, _)| self.name(*source))
             .collect()
+    }
+
+    /// The families that the files speak about.
+    pub fn families(&self) -> Vec<Family> {
+        let roots = self.policy.iter().flat_map(|policy| &policy.roots);
+        let mut families: Vec<Family> = match self.language {
+            Language::Iptables => roots.map(|root| root.family).collect(),
+            Language::Ipf | Language::Ipfw => vec![Family::V4, Family::V6],
+        };
+        families.sort_unstable();
+        families.dedup();
+        families
+    }
+
+    /// The first rule of the nat table.
+    pub fn first_nat_rule(&self) -> Option<Span> {
+        let mut all = self.rule_files().flat_map(nat_statements);
+        let rule = all.find(|(_, one)| matches!(one.kind, StatementKind::Rule(_)));
+        rule.map(|(_, one)| one.at.0)
     }
 
     pub(super) fn rule_files(&self) -> impl Iterator<Item = &File> {

@@ -19,6 +19,7 @@ pub use read::{FileArgs, ReadingArgs, read_files};
 use crate::exit::{Exit, failure};
 use crate::state::{Saved, SavedSource};
 use std::path::PathBuf;
+use weir_policy::convert::Language;
 use weir_policy::dialect::{self, Dialect, family_of, ipset, iptables};
 use weir_policy::model::{Origin, Policy, SourceId};
 use weir_policy::syntax::{Diagnostic, Severity, Sources};
@@ -41,6 +42,8 @@ pub struct Loaded {
     pub diagnostics: Vec<Diagnostic>,
     /// What names in the rules meant.
     pub answers: Answers,
+    /// The language of the rules.
+    pub language: Language,
     /// Rules of ipfw: what their numbers, sets and tables are.
     pub ruleset: Option<weir_policy::dialect::ipfw::Ruleset>,
     policy: Option<Policy>,
@@ -62,6 +65,7 @@ fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> 
         parsed: Vec::with_capacity(texts.len()),
         diagnostics: Vec::new(),
         answers: Answers::default(),
+        language: Language::Iptables,
         ruleset: None,
         policy: None,
         origins: Vec::new(),
@@ -205,6 +209,7 @@ fn lists(texts: &[SavedSource], reading: &ReadingArgs, hosts: Hosts) -> Result<L
             parsed: Vec::new(),
             diagnostics: lowered.diagnostics,
             answers: lowered.answers,
+            language: Language::Ipfw,
             ruleset: Some(lowered.ruleset),
             origins: lowered.policy.as_ref().map_or_else(Vec::new, origins),
             policy: lowered.policy,
@@ -219,6 +224,7 @@ fn lists(texts: &[SavedSource], reading: &ReadingArgs, hosts: Hosts) -> Result<L
         parsed: Vec::new(),
         diagnostics: lowered.diagnostics,
         answers: Answers::default(),
+        language: Language::Ipf,
         ruleset: None,
         origins: lowered.policy.as_ref().map_or_else(Vec::new, origins),
         policy: lowered.policy,

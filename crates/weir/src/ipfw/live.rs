@@ -171,7 +171,8 @@ pub fn run(command: &[String], netns: Option<&str>, out: &mut Output) -> anyhow:
     }
     let _lock = kernel.store.lock()?;
     kernel.refresh()?;
-    let (saved, before) = enforced(&kernel)?;
+    let (saved, mut before) = enforced(&kernel)?;
+    before.states = super::states::lines(&kernel, &before)?;
     let mut ruleset = before.clone();
     let file = command.last().filter(|last| last.starts_with('/'));
     let carried = match file {

@@ -16,6 +16,7 @@ pub mod log;
 pub mod record;
 pub mod replay;
 pub mod show;
+pub mod states;
 pub mod tool;
 
 pub use facts::FactArgs;

@@ -9,6 +9,7 @@ use crate::image::layout::{
     TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH, TEST_LAST, TEST_LEARN, TEST_LENGTH, TEST_SCTP,
     TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test,
 };
+use std::cell::Cell;
 
 pub(super) type Checked = Result<(), Error>;
 
@@ -25,6 +26,8 @@ pub(super) struct Checker<'i, 'b> {
     length: u64,
     /// Classes of interfaces.
     pub(super) classes: u32,
+    /// Rules with states that were gone through last.
+    pub(super) dynamic_seen: Cell<u32>,
 }
 
 /// Checks all that the header leads to.
@@ -35,6 +38,7 @@ pub fn everything(image: &Image) -> Checked {
         image,
         length,
         classes: header.patterns.saturating_add(1),
+        dynamic_seen: Cell::new(0),
     };
     hold(
         header.patterns <= 1 << 12,
@@ -251,7 +255,7 @@ impl Checker<'_, '_> {
                 hold(test.a < self.image.header().history_count, "a history")?;
                 self.array(test.at, 1, 64, "a history")
             }
-            _ => Ok(()),
+            _ => self.dynamic(test),
         }
     }
 

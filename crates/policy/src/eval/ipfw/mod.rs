@@ -20,7 +20,7 @@ mod host;
 mod judgement;
 mod packet;
 mod patterns;
-mod states;
+pub(crate) mod states;
 
 pub use act::log_packet;
 pub use host::{Host, HostAddress, Route};

@@ -96,12 +96,8 @@ impl Acting<'_> {
             Action::Deny => to(To::Verdict(Verdict::Drop)),
             Action::Reject(kind) => self.reject(*kind)?,
             Action::Count => to(To::Next),
-            Action::CheckState(_) => {
-                return refused(
-                    "`check-state`",
-                    "`weir explain` and `replay` keep states; here use `established`",
-                );
-            }
+            // The look is made in front.
+            Action::CheckState(_) => to(To::Nothing),
             Action::Skipto(number) => {
                 let number = self.argument(*number).max(self.number + 1);
                 to(To::Position(position(self.set, number)))

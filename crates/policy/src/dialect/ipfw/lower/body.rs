@@ -23,6 +23,10 @@ pub(super) struct Branch {
     pub value: u128,
     /// What the tag's `tablearg` is.
     pub tag_value: u128,
+    /// The flow is noted, where the rule does that.
+    pub notes: bool,
+    /// The action is put off.
+    pub defers: bool,
     /// The logging is done.
     pub logs: bool,
     /// The tag is set.
@@ -132,31 +136,36 @@ fn one_value(
     out: &mut Vec<Branch>,
 ) -> Result<(), At> {
     let (body, dangling) = body(scope, rule, held)?;
-    let mut push = |formula: Formula, logs: bool, tags: bool, acts: bool| {
-        if !formula.is_empty() {
-            out.push(Branch {
-                formula,
-                value,
-                tag_value,
-                logs,
-                tags,
-                acts,
-            });
+    let whole = Branch {
+        formula: body,
+        value,
+        tag_value,
+        notes: true,
+        defers: rule.defer,
+        logs: true,
+        tags: true,
+        acts: true,
+    };
+    if let Some(dangling) = dangling {
+        let mut both = Branch {
+            formula: joined(&whole.formula, &dangling, rule.place.0)?,
+            ..whole.clone()
+        };
+        // What an open alternative passes over is the first step behind the patterns.
+        let first = [
+            (rule.state.is_some(), &mut both.notes),
+            (rule.defer, &mut both.defers),
+            (rule.log.is_some(), &mut both.logs),
+            (rule.altq.is_some(), &mut true),
+            (rule.tag.is_some(), &mut both.tags),
+            (true, &mut both.acts),
+        ];
+        if let Some((_, step)) = first.into_iter().find(|(there, _)| *there) {
+            *step = false;
         }
-    };
-    let Some(dangling) = dangling else {
-        push(body, true, true, true);
-        return Ok(());
-    };
-    let both = joined(&body, &dangling, rule.place.0)?;
-    // What an open alternative passes over is the first step behind the patterns.
-    match (rule.log.is_some(), rule.altq.is_some(), rule.tag.is_some()) {
-        (true, ..) => push(both, false, true, true),
-        (false, true, _) => {}
-        (false, false, true) => push(both, true, false, true),
-        (false, false, false) => push(both, false, false, false),
+        out.extend(Some(both).filter(|both| !both.formula.is_empty()));
     }
-    push(body, true, true, true);
+    out.extend(Some(whole).filter(|whole| !whole.formula.is_empty()));
     Ok(())
 }
 

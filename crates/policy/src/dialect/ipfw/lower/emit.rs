@@ -8,38 +8,42 @@ use super::action::{Acting, Tail, To};
 use super::body::{At, Branch, branches};
 use super::formula::{Conjunction, is, is_not, simplified};
 use super::literal::Refused;
+use super::states::{forgets, look_of};
 use super::{Lowering, RULES_MAX, Remembers};
 use crate::dialect::ipfw::LoadedRule;
 use crate::dialect::ipfw::log;
 use crate::eval::ipfw::Pass;
-use crate::model::{Cond, Family, Flow, HistoryKind, Limit, LogOp, Op, Rule, RuleId, Statistic};
+use crate::model::{
+    Cond, DynamicTest, Family, Flow, HistoryKind, Limit, LogOp, Op, Rule, RuleId, Statistic,
+};
 use crate::syntax::Diagnostic;
 
 /// Informational, as the original's lines are.
 const LOG_LEVEL: u8 = 6;
 
 /// What one rule comes to, in order.
-struct Made {
-    tests: Conjunction,
-    ops: Vec<Op>,
-    to: To,
+#[derive(Clone)]
+pub(super) struct Made {
+    pub tests: Conjunction,
+    pub ops: Vec<Op>,
+    pub to: To,
     /// The line that is logged.
-    line: Option<Op>,
+    pub line: Option<Op>,
     /// Lines are counted, so the line is a rule of its own.
-    logs_apart: bool,
+    pub logs_apart: bool,
     /// Passes the rule over without counting.
-    hidden: bool,
+    pub hidden: bool,
 }
 
 /// A chain on its way.
-struct Listing {
-    scope: (Family, Pass),
+pub(super) struct Listing {
+    pub scope: (Family, Pass),
     /// Depth of calls, in a called range.
-    depth: Option<usize>,
+    pub depth: Option<usize>,
     /// Where each rule of the original begins.
-    starts: Vec<usize>,
+    pub starts: Vec<usize>,
     /// Rules that skip to a position of the original.
-    skips: Vec<(usize, usize)>,
+    pub skips: Vec<(usize, usize)>,
 }
 
 impl Lowering<'_> {
@@ -83,6 +87,9 @@ impl Lowering<'_> {
         let set = self.set;
         let loaded = &set.rules[position];
         self.refuse_rule(loaded)?;
+        if loaded.rule.state.is_some() || look_of(&loaded.rule).is_some() {
+            return self.stateful(position, listing, rules);
+        }
         let all = branches(&self.scope(listing.scope.0, listing.scope.1), &loaded.rule)?;
         let mut made = Vec::new();
         for branch in &all {
@@ -115,10 +122,6 @@ impl Lowering<'_> {
             let what = what.to_owned();
             Err(At(span, Refused { what, help }))
         };
-        if let Some(state) = &rule.state {
-            let help = "`weir explain` and `replay` keep states; here use `established`";
-            return refused(state.place.0, "a rule that notes flows", help);
-        }
         if let (Some(trouble), true) = (self.tags.trouble, rule.tag.is_some()) {
             let help = "tags take bits of the packet mark: use fewer, or marks only";
             return refused(rule.modifier_place.0, trouble, help);
@@ -136,7 +139,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn branch(
+    pub(super) fn branch(
         &mut self,
         loaded: &LoadedRule,
         listing: &Listing,
@@ -144,7 +147,7 @@ impl Lowering<'_> {
         made: &mut Vec<Made>,
     ) -> Result<(), At> {
         let rule = &loaded.rule;
-        if !branch.acts {
+        if !branch.acts || branch.defers {
             made.extend(branch.formula.iter().map(|tests| Made {
                 tests: tests.clone(),
                 ops: Vec::new(),
@@ -184,9 +187,12 @@ impl Lowering<'_> {
                 to,
             } in &tails
             {
-                let Some(tests) = simplified(tests.iter().chain(more).cloned()) else {
+                let Some(mut tests) = simplified(tests.iter().chain(more).cloned()) else {
                     continue;
                 };
+                if self.states.any() && forgets(&rule.action) && *to != To::Nothing {
+                    tests.push(is(Cond::Dynamic(DynamicTest::Forget)));
+                }
                 let line = log.map(|_| self.line(loaded, branch));
                 let mut ops: Vec<Op> = line.iter().filter(|_| amount == 0).cloned().collect();
                 ops.extend(tag.clone());
@@ -253,7 +259,7 @@ impl Lowering<'_> {
     }
 
     /// One alternative that leads on from where it stands.
-    fn alternative(
+    pub(super) fn alternative(
         &mut self,
         position: usize,
         listing: &mut Listing,

@@ -7,7 +7,7 @@
 //! can be reached from its target. A rule keeps its identity as counter number, also where it comes
 //! to several rules of the model; what lowering adds counts under one hidden number.
 //!
-//! Refused by name: states, routes to the source, pipes, and what [`crate::model::Packet`] has no
+//! Refused by name: routes to the source, pipes, and what [`crate::model::Packet`] has no
 //! field for. `eval::ipfw` is the meaning; tests compare both.
 
 mod action;
@@ -18,8 +18,12 @@ mod literal;
 mod lookup;
 mod names;
 mod reach;
+mod stateful;
+mod states;
 mod tables;
 mod tags;
+
+pub use states::{state_names, state_rules};
 
 use super::ast::Action;
 use super::{LoadedRule, Ruleset};
@@ -32,6 +36,7 @@ use crate::model::{
 use crate::syntax::{Diagnostic, Place, Sources, Span};
 use formula::{FIRST, WHOLE, is, is_not};
 use literal::{Refused, Scope};
+use states::States;
 use std::collections::{BTreeMap, BTreeSet};
 use tags::Tags;
 
@@ -71,8 +76,10 @@ pub fn lower(
         called: BTreeMap::new(),
         found: Vec::new(),
         told: BTreeSet::new(),
+        states: States::default(),
     };
     lowering.settings();
+    lowering.find_states();
     lowering.stack();
     let one_pass = !set.rules.iter().any(|one| asks_for_the_pass(&one.rule));
     for family in [Family::V4, Family::V6] {
@@ -114,6 +121,8 @@ struct Lowering<'a> {
     /// Chains of called ranges by family, pass and position; `None` while one is made.
     called: BTreeMap<(Family, bool, usize), Option<ChainId>>,
     found: Vec<Diagnostic>,
+    /// Rules that note flows.
+    states: States,
     /// Places that something was said about.
     told: BTreeSet<(SourceId, u32, u32, String)>,
 }

@@ -5,6 +5,7 @@
 //! keeps it small, and tells a call that leads to itself from one that comes back.
 
 use super::action::position;
+use super::states::look_of;
 use super::tables::views;
 use super::tags::table_of;
 use crate::dialect::ipfw::Ruleset;
@@ -31,6 +32,27 @@ pub(super) fn numbers(set: &Ruleset, rule: &Rule, argument: Argument) -> Vec<u32
         .flat_map(|table| views(table, None, &[ValueType::Skipto]))
         .map(|(values, _)| values[0] as u32)
         .collect()
+}
+
+/// Where packets go on whose state was found at a position: behind both it and the state's rule.
+fn behind_states(set: &Ruleset, at: usize) -> Vec<usize> {
+    let mut out = Vec::new();
+    for (parent, one) in set.rules.iter().enumerate() {
+        let (rule, behind) = (&one.rule, parent.max(at) + 1);
+        if rule.state.is_none() || !set.is_enabled(rule.set) {
+            continue;
+        }
+        match rule.action {
+            Action::Allow | Action::Deny | Action::Reject(_) => {}
+            Action::Skipto(argument) => {
+                let targets = numbers(set, rule, argument).into_iter();
+                let to = |to: u32| position(set, to.max(rule.number + 1));
+                out.extend(targets.map(|number| to(number).max(behind)));
+            }
+            _ => out.push(behind),
+        }
+    }
+    out
 }
 
 /// The positions that can be visited from one on.
@@ -64,6 +86,9 @@ pub(super) fn reachable(set: &Ruleset, from: usize) -> Vec<bool> {
             Action::Allow | Action::Deny | Action::Reject(_) | Action::Return => true,
             _ => false,
         };
+        if look_of(rule).is_some() {
+            open.extend(behind_states(set, at));
+        }
         if !(ends && is_unconditional(rule)) {
             open.push(at + 1);
         }

@@ -53,14 +53,13 @@ impl Ruleset {
                 set,
             } => {
                 let counters = *counters || line.switches.counters;
-                let states = &[];
                 print::listing::list(
                     self,
                     ranges,
                     counters,
                     *set,
                     line.switches,
-                    states,
+                    &self.states,
                     line.span,
                 )
             }

@@ -15,6 +15,7 @@ pub use tables::Table;
 
 use super::ast::{Action, Rule};
 use super::command::DummynetConfig;
+use super::print::listing::StateLine;
 use super::settings::Settings;
 use crate::model::{Counters, RuleId};
 use crate::syntax::Place;
@@ -58,6 +59,8 @@ pub struct Ruleset {
     pub nats: BTreeMap<u32, Vec<String>>,
     /// Settings.
     pub settings: Settings,
+    /// States as listings show them, given by who knows them.
+    pub states: Vec<StateLine>,
     next_id: u32,
 }
 
@@ -106,6 +109,7 @@ impl Ruleset {
             dummynet: BTreeMap::new(),
             nats: BTreeMap::new(),
             settings,
+            states: Vec::new(),
             next_id: 1,
         }
     }

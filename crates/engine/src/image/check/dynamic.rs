@@ -1,0 +1,49 @@
+//! Following tests of ipfw's states.
+
+use super::walk::{Checked, Checker, hold};
+use crate::image::layout::{
+    DYNAMIC_RULES_MAX, Dynamic, DynamicRule, TEST_DYNAMIC_LOOK, TEST_DYNAMIC_NOTE, TEST_DYNAMIC_OF,
+    Test,
+};
+
+impl Checker<'_, '_> {
+    pub(super) fn dynamic(&self, test: &Test) -> Checked {
+        let rules = self.image.header().rule_count;
+        if test.kind == TEST_DYNAMIC_OF {
+            return hold(test.a < rules, "the rule of a state");
+        }
+        if test.kind != TEST_DYNAMIC_LOOK && test.kind != TEST_DYNAMIC_NOTE {
+            return Ok(());
+        }
+        let head = size_of::<Dynamic>() as u32;
+        self.array(test.at, 1, size_of::<Dynamic>(), "settings of states")?;
+        hold(test.at > 0, "settings of states")?;
+        let dynamic: Dynamic = self.image.read(test.at);
+        hold(dynamic.count <= DYNAMIC_RULES_MAX, "rules with states")?;
+        let first = test.at + head;
+        let size = size_of::<DynamicRule>();
+        self.array(first, dynamic.count, size, "rules with states")?;
+        if test.kind == TEST_DYNAMIC_NOTE {
+            hold(test.a < dynamic.count, "a rule with states")?;
+        }
+        // All tests of a root share these.
+        if self.dynamic_seen.replace(test.at) == test.at {
+            return Ok(());
+        }
+        let mut before = None;
+        for place in 0..dynamic.count {
+            let rule: DynamicRule = self.image.read(first + place * size as u32);
+            let verdicts = rule.verdict.iter().all(|v| (1..=3).contains(v));
+            hold(verdicts, "the verdict of a state")?;
+            hold(rule.rule < rules, "the rule of a state")?;
+            hold(
+                before < Some(rule.identity),
+                "the order of rules with states",
+            )?;
+            before = Some(rule.identity);
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(size_of::<Dynamic>() == 64 && size_of::<DynamicRule>() == 32);

@@ -1,0 +1,367 @@
+//! Rules that note flows: who they are, how their states are kept, and where packets are asked for
+//! a state.
+//!
+//! In: a [`Ruleset`]. Out: learners, one for each enabled rule with a state; the places where a
+//! look can find something new; refusals. The first look under a name asks for the packet's state,
+//! and most lists have one name: behind it, nobody needs to ask again, which is seen here.
+
+use super::action::{Acting, To, position};
+use super::literal::{Refused, refused};
+use super::{Lowering, reach};
+use crate::dialect::ipfw::ast::{Action, Argument, Rule, StateKind};
+use crate::dialect::ipfw::print;
+use crate::dialect::ipfw::{LoadedRule, Ruleset};
+use crate::model::{
+    Dynamic, Family, IpfwKeeper, Keeper, Learner, LearnerId, RejectKind, RuleId, Verdict,
+};
+use crate::syntax::{Diagnostic, Span};
+use std::collections::{BTreeMap, HashMap};
+
+/// States that the kernel's table has room for.
+const STATES_MAX: u32 = 1 << 16;
+/// Counters of limits that it has room for.
+const PARENTS_MAX: u32 = 1 << 13;
+/// Rules with states whose action is more than a verdict.
+const SPELLED_MAX: usize = 256;
+/// Names that are told apart where places of looks are seen; further ones always look.
+const NAMES_MAX: usize = 62;
+
+/// Nobody has looked yet.
+const UNASKED: u64 = 1;
+/// Somebody has looked for all names.
+const ANY: u64 = 2;
+/// Nothing is known of looks.
+const UNKNOWN: u64 = u64::MAX;
+
+/// What is known about rules with states.
+#[derive(Debug, Default)]
+pub(super) struct States {
+    /// The learner of a rule.
+    learners: HashMap<RuleId, LearnerId>,
+    /// Positions of rules whose states do more than decide.
+    pub spelled: Vec<usize>,
+    /// Whether looking at a position can find something, in the list that packets enter.
+    looks: Vec<bool>,
+}
+
+/// The number of a name; 0 is no name's.
+pub(super) fn number_of_name(name: &str) -> u32 {
+    // FNV-1a.
+    let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    hash.max(1)
+}
+
+/// What tells a rule from all others in every policy that has it: its number, its text, and which
+/// of those that are alike it is.
+fn identities(set: &Ruleset) -> HashMap<RuleId, u64> {
+    let mut alike: HashMap<u64, u64> = HashMap::new();
+    let stateful = set.rules.iter().filter(|one| one.rule.state.is_some());
+    stateful
+        .map(|one| {
+            let text = print::rule(&one.rule, print::Form::default());
+            let number = one.rule.number.to_le_bytes();
+            let bytes = number.into_iter().chain(text.bytes());
+            let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+            let before = alike.entry(hash).or_insert(0);
+            let own = hash ^ before.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            *before += 1;
+            (one.id, own)
+        })
+        .collect()
+}
+
+/// The rules of a set that note flows, by the identity that their states carry.
+#[must_use]
+pub fn state_rules(set: &Ruleset) -> BTreeMap<u64, RuleId> {
+    let pairs = identities(set);
+    pairs.into_iter().map(|(id, own)| (own, id)).collect()
+}
+
+/// The names of flows by their numbers.
+#[must_use]
+pub fn state_names(set: &Ruleset) -> BTreeMap<u32, String> {
+    let names = set.rules.iter().filter_map(|one| one.rule.state.as_ref());
+    names
+        .map(|state| (number_of_name(&state.name), state.name.clone()))
+        .collect()
+}
+
+/// The name that a rule looks for when it is reached; `Some(None)` is any.
+pub(super) fn look_of(rule: &Rule) -> Option<Option<&str>> {
+    match (&rule.action, &rule.state) {
+        (Action::CheckState(name), _) => Some(name.as_deref()),
+        (_, Some(state)) if state.probe => Some(Some(&state.name)),
+        _ => None,
+    }
+}
+
+/// Whether what a rule does makes a packet one that nobody has looked for.
+pub(super) fn forgets(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::TcpSetMss(_) | Action::Pipe(_) | Action::Queue(_)
+    )
+}
+
+impl States {
+    /// The learner of a rule.
+    pub fn learner(&self, rule: RuleId) -> Option<LearnerId> {
+        self.learners.get(&rule).copied()
+    }
+
+    /// Whether rules note flows, or ask for states.
+    pub fn any(&self) -> bool {
+        self.looks.iter().any(|look| *look) || !self.learners.is_empty()
+    }
+
+    /// Whether a look at a position must be made; in a called range it always is.
+    pub fn must_look(&self, position: usize, called: bool) -> bool {
+        called || self.looks[position]
+    }
+}
+
+/// Positions at which a look can be the first under its name.
+fn places(set: &Ruleset, spelled: &[usize]) -> Vec<bool> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut known = vec![0u64; set.rules.len() + 1];
+    let mut out = vec![false; set.rules.len()];
+    known[0] = UNASKED;
+    for (at, one) in set.rules.iter().enumerate() {
+        let (rule, before) = (&one.rule, known[at]);
+        if !set.is_enabled(rule.set) || before == 0 {
+            known[at + 1] |= before;
+            continue;
+        }
+        let mut after = before;
+        if let Some(name) = look_of(rule) {
+            let bit = match name {
+                None => ANY,
+                Some(name) => bit_of(&mut names, name),
+            };
+            let idle = ANY | if bit == UNKNOWN { 0 } else { bit };
+            out[at] = before & !idle != 0;
+            after = match (out[at], rule.probability) {
+                (true, None) => (before & ANY) | bit,
+                (true, Some(_)) => before | bit,
+                (false, _) => before,
+            };
+            for parent in spelled {
+                let forgotten = forgets(&set.rules[*parent].rule.action);
+                known[parent.max(&at) + 1] |= after | if forgotten { UNASKED } else { 0 };
+            }
+        }
+        match rule.action {
+            Action::Call(_) => known[position(set, rule.number + 1)] |= UNKNOWN,
+            Action::Skipto(argument) => {
+                for number in reach::numbers(set, rule, argument) {
+                    known[position(set, number.max(rule.number + 1))] |= after;
+                }
+            }
+            _ if forgets(&rule.action) => known[at + 1] |= UNASKED,
+            _ => {}
+        }
+        for parent in spelled.iter().filter(|_| out[at]) {
+            if let Action::Skipto(argument) = set.rules[*parent].rule.action {
+                for number in reach::numbers(set, &set.rules[*parent].rule, argument) {
+                    let to = position(set, number.max(set.rules[*parent].rule.number + 1));
+                    known[to.max(parent.max(&at) + 1)] |= after;
+                }
+            }
+        }
+        known[at + 1] |= after;
+    }
+    out
+}
+
+fn bit_of<'n>(names: &mut Vec<&'n str>, name: &'n str) -> u64 {
+    let at = names.iter().position(|one| *one == name).or_else(|| {
+        names.push(name);
+        Some(names.len() - 1)
+    });
+    match at {
+        Some(at) if at < NAMES_MAX => 1 << (at + 2),
+        _ => UNKNOWN,
+    }
+}
+
+impl Lowering<'_> {
+    /// Finds the rules with states, and gives the policy their learners.
+    pub(super) fn find_states(&mut self) {
+        let set = self.set;
+        let asked = |one: &LoadedRule| one.rule.state.is_some() || look_of(&one.rule).is_some();
+        if !set.rules.iter().any(asked) {
+            self.states.looks = vec![false; set.rules.len()];
+            return;
+        }
+        self.state_settings();
+        let identities = identities(set);
+        for (at, one) in set.rules.iter().enumerate() {
+            let Some(state) = &one.rule.state else {
+                continue;
+            };
+            let identity = identities[&one.id];
+            if !set.is_enabled(one.rule.set) {
+                let dynamic = self.policy.dynamic.get_or_insert_default();
+                dynamic.off.push(identity);
+                continue;
+            }
+            let limit = match state_limit(one) {
+                Ok(limit) => limit,
+                Err((span, why)) => {
+                    self.refuse(span, &why);
+                    continue;
+                }
+            };
+            let plain = self.plain_verdicts(one);
+            if plain.is_none() {
+                self.states.spelled.push(at);
+            }
+            let learner = LearnerId(self.policy.learners.len() as u32);
+            self.states.learners.insert(one.id, learner);
+            self.policy.learners.push(Learner {
+                rule: one.id,
+                verdicts: plain.unwrap_or([Verdict::Drop; 2]),
+                counts: true,
+                log: None,
+                keeper: Keeper::Ipfw(IpfwKeeper {
+                    identity,
+                    name: number_of_name(&state.name),
+                    limit,
+                }),
+            });
+        }
+        if let Some(at) = self.states.spelled.get(SPELLED_MAX) {
+            let why = Refused {
+                what: format!("more than {SPELLED_MAX} rules with states that do more than decide"),
+                help: "leave `log`, `tag`, `count` and `skipto` out of some",
+            };
+            self.refuse(set.rules[*at].rule.place.0, &why);
+        }
+        self.states.looks = places(set, &self.states.spelled);
+    }
+
+    fn state_settings(&mut self) {
+        let settings = &self.set.settings;
+        self.policy.states_max = settings.dyn_max;
+        let dynamic = self.policy.dynamic.get_or_insert_default();
+        *dynamic = Dynamic {
+            tcp: [
+                settings.dyn_ack_lifetime,
+                settings.dyn_syn_lifetime,
+                settings.dyn_fin_lifetime,
+                settings.dyn_rst_lifetime,
+            ],
+            udp: settings.dyn_udp_lifetime,
+            short: settings.dyn_short_lifetime,
+            parents_max: settings.dyn_parent_max,
+            off: Vec::new(),
+        };
+        let too_many = [
+            ("dyn_max", settings.dyn_max, STATES_MAX),
+            ("dyn_parent_max", settings.dyn_parent_max, PARENTS_MAX),
+        ];
+        let keep = settings.dyn_keep_states;
+        let span = Span::default();
+        for (name, value, most) in too_many.into_iter().filter(|one| one.1 > one.2) {
+            let message = format!("net.inet.ip.fw.{name}={value}: there is room for {most}");
+            let help = format!("set it to at most {most}");
+            self.tell(span, Diagnostic::unsupported(span, message).help(help));
+        }
+        if keep {
+            let message = "net.inet.ip.fw.dyn_keep_states: states go with their rules";
+            let found = Diagnostic::unsupported(span, message);
+            self.tell(span, found.help("leave it at 0"));
+        }
+    }
+
+    /// The verdicts about IPv4 and IPv6 packets of a rule's states, where that is all it does.
+    fn plain_verdicts(&self, one: &LoadedRule) -> Option<[Verdict; 2]> {
+        if one.rule.log.is_some() || one.rule.tag.is_some() {
+            return None;
+        }
+        let [v4, v6] = [Family::V4, Family::V6].map(|family| {
+            let tails = self.acting(one, family).tails(&one.rule.action).ok()?;
+            let verdict = |to| match to {
+                To::Verdict(verdict) => Some(verdict),
+                _ => None,
+            };
+            match tails.as_slice() {
+                [one] => verdict(one.to),
+                // A reset, and a drop for what can't be reset: what a learner does of itself.
+                [first, _] if first.to == To::Verdict(Verdict::Reject(RejectKind::TcpReset)) => {
+                    verdict(first.to)
+                }
+                _ => None,
+            }
+        });
+        Some([v4?, v6?])
+    }
+
+    /// A rule's action, for a packet that a state brought here.
+    pub(super) fn acting(&self, one: &LoadedRule, family: Family) -> Acting<'_> {
+        Acting {
+            set: self.set,
+            number: one.rule.number,
+            family,
+            value: 0,
+            called: false,
+            options: self.options,
+        }
+    }
+
+    /// What can't be enforced of a rule with a state, or of a `check-state`.
+    pub(super) fn refuse_state(rule: &Rule) -> Result<(), (Span, Refused)> {
+        if matches!(rule.action, Action::CheckState(_)) {
+            if rule.log.is_some() || rule.tag.is_some() {
+                let help = "put a `count` rule with it in front";
+                return refused("`log` or `tag` of a `check-state`", help)
+                    .map_err(|why| (rule.modifier_place.0, why));
+            }
+            return Ok(());
+        }
+        if rule.state.is_none() {
+            return Ok(());
+        }
+        let span = rule.action_place.0;
+        if matches!(rule.action, Action::Call(_) | Action::Return) {
+            let help = "note the flow in a rule of its own: `count ... record-state`";
+            return refused("a `call` or `return` that notes flows", help)
+                .map_err(|why| (span, why));
+        }
+        let by_table = match rule.action {
+            Action::Skipto(argument)
+            | Action::SetDscp(argument)
+            | Action::SetMark(argument)
+            | Action::Pipe(argument)
+            | Action::Queue(argument) => argument == Argument::TableArg,
+            _ => false,
+        };
+        if by_table || rule.tag.is_some_and(|tag| tag.tag == Argument::TableArg) {
+            let help = "packets that a state brings to this rule have looked nothing up";
+            return refused("`tablearg` in a rule that notes flows", help)
+                .map_err(|why| (span, why));
+        }
+        Ok(())
+    }
+}
+
+/// How many flows a rule may note.
+fn state_limit(one: &LoadedRule) -> Result<Option<(u8, u32)>, (Span, Refused)> {
+    let Some(state) = &one.rule.state else {
+        return Ok(None);
+    };
+    match state.kind {
+        StateKind::Keep => Ok(None),
+        StateKind::Limit {
+            mask,
+            count: Argument::Number(count),
+        } => Ok(Some((mask, count))),
+        StateKind::Limit { .. } => {
+            refused("`tablearg` as a limit", "write the number").map_err(|why| (state.place.0, why))
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Rules of ipfw that keep states, in the kernel: real conversations with a host and through a
+//! gateway, limits, states that outlive a change of other rules and end with their own.
+
+mod common;
+
+use common::{Folder, Namespace};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn kernel(test: &str) -> bool {
+    weir_plane::kernel_or_skip(test).is_some()
+}
+
+fn ip(words: &str) {
+    let done = Command::new("ip").args(words.split(' ')).status().unwrap();
+    assert!(done.success(), "ip {words}");
+}
+
+fn cable(a: (&Namespace, &str, &str), b: (&Namespace, &str, &str)) {
+    let (first, second) = (&a.0.0, &b.0.0);
+    ip(&format!(
+        "link add {} netns {first} type veth peer name {} netns {second}",
+        a.1, b.1
+    ));
+    for (netns, name, address) in [a, b] {
+        let netns = &netns.0;
+        ip(&format!("-n {netns} addr add {address} dev {name}"));
+        ip(&format!("-n {netns} link set {name} up"));
+        ip(&format!("-n {netns} link set lo up"));
+    }
+}
+
+/// A process that is ended with its test.
+struct Background(Child);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(netns: &Namespace, words: &[&str]) -> Background {
+    let child = Command::new("ip")
+        .args(["netns", "exec", &netns.0])
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    Background(child)
+}
+
+/// Somebody who says back what he hears, on a port.
+fn echoing(netns: &Namespace, port: u16) -> Background {
+    let listen = format!("TCP-LISTEN:{port},fork,reuseaddr");
+    let started = start(netns, &["socat", &listen, "EXEC:cat"]);
+    let listening = format!("ss -Hltn sport = :{port} | grep -q LISTEN");
+    until(|| netns.run(&["sh", "-c", &listening]).code == Some(0));
+    started
+}
+
+fn until(mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "it doesn't come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether something said on a new connection is said back.
+fn talks(from: &Namespace, to: &str, port: u16) -> bool {
+    let script = format!(
+        "exec 3<>/dev/tcp/{to}/{port}; echo word >&3; read -t 1 said <&3; test \"$said\" = word"
+    );
+    from.run(&["timeout", "2", "bash", "-c", &script]).code == Some(0)
+}
+
+fn counted(folder: &Folder, netns: &Namespace, rule: u64) -> u64 {
+    let args = ["counters", "--rules", "--json", "--netns", &netns.0];
+    let lines = folder.weir(&args).expect(0).json();
+    let all = lines.as_array().unwrap().iter();
+    let mut own = all.filter(|line| line["index"] == rule);
+    own.next().unwrap()["packets"].as_u64().unwrap()
+}
+
+fn ipfw(folder: &Folder, netns: &Namespace, words: &str) -> String {
+    let args: Vec<&str> = ["ipfw", "--netns", &netns.0]
+        .into_iter()
+        .chain(words.split(' '))
+        .collect();
+    folder.weir(&args).expect(0).out
+}
+
+const HOST: &str = "\
+add 100 check-state
+add 110 allow tcp from any to me 2022 in setup keep-state
+add 120 allow tcp from any to me 2023 in setup limit src-addr 2
+add 130 count log tcp from any to me 2024 in setup keep-state :web
+add 140 allow tcp from any to me 2024 in
+add 150 allow tcp from me 2024 to any out
+add 300 deny ip from any to any
+";
+
+/// A conversation that says a word, and again each time it is told to.
+const SPEAKER: &str = r#"
+exec 3<>/dev/tcp/10.77.0.2/2022
+for round in 1 2 3; do
+  until test -e say$round; do sleep 0.02; done
+  echo word >&3; said=
+  read -t 1 said <&3
+  test "$said" = word && echo yes > said$round.tmp || echo no > said$round.tmp
+  mv said$round.tmp said$round
+done
+"#;
+
+#[test]
+fn conversations_with_a_host_are_let_in_by_their_states() {
+    if !kernel("conversations_with_a_host_are_let_in_by_their_states") {
+        return;
+    }
+    let (client, host) = (Namespace::new("dynamicc"), Namespace::new("dynamich"));
+    cable(
+        (&client, "veth0", "10.77.0.1/24"),
+        (&host, "veth0", "10.77.0.2/24"),
+    );
+    let folder = Folder::new();
+    folder.file("host.ipfw", HOST);
+    folder
+        .weir(&["apply", "--netns", &host.0, "host.ipfw"])
+        .expect(0);
+    let _listeners: Vec<Background> = [2022, 2023, 2024, 2025].map(|p| echoing(&host, p)).into();
+    assert!(!talks(&client, "10.77.0.2", 2025));
+    assert!(talks(&client, "10.77.0.2", 2024));
+    assert!(talks(&client, "10.77.0.2", 2022));
+    // Opening, both ways of the word, the ends: all counted at the rule that noted the flow.
+    assert!(counted(&folder, &host, 110) >= 6);
+    assert_eq!(counted(&folder, &host, 100), 0);
+    limit(&client);
+    let listed = ipfw(&folder, &host, "-d list");
+    assert!(listed.contains("## Dynamic rules ("), "{listed}");
+    assert!(
+        listed.contains("\n00120 PARENT 2 tcp 10.77.0.1 0 <-> 0.0.0.0 0 :default\n"),
+        "{listed}"
+    );
+    assert!(listed.contains("\n00120 LIMIT tcp 10.77.0.1 "), "{listed}");
+    assert!(listed.contains("\n00130 STATE tcp 10.77.0.1 "), "{listed}");
+    assert!(listed.contains(" <-> 10.77.0.2 2024 :web\n"), "{listed}");
+    let only = ipfw(&folder, &host, "-D show");
+    assert!(only.starts_with("## Dynamic rules ("), "{only}");
+    let status = folder.weir(&["status", "--json", "--netns", &host.0]);
+    assert!(status.expect(0).json()["states"]["made"].as_u64() >= Some(5));
+}
+
+/// Two sessions at once are let in, a third one is not.
+fn limit(client: &Namespace) {
+    let third = "timeout 1 bash -c 'exec 5<>/dev/tcp/10.77.0.2/2023'; echo third $?";
+    let script = format!(
+        "exec 3<>/dev/tcp/10.77.0.2/2023; exec 4<>/dev/tcp/10.77.0.2/2023; \
+         echo one >&3; echo two >&4; read -t 1 a <&3; read -t 1 b <&4; echo $a $b; {third}"
+    );
+    let run = client.run(&["timeout", "10", "bash", "-c", &script]);
+    assert_eq!(run.out, "one two\nthird 124\n", "{run:?}");
+}
+
+#[test]
+fn states_outlive_other_rules_and_end_with_their_own() {
+    if !kernel("states_outlive_other_rules_and_end_with_their_own") {
+        return;
+    }
+    let (client, host) = (Namespace::new("dynamicoc"), Namespace::new("dynamicoh"));
+    cable(
+        (&client, "veth0", "10.77.0.1/24"),
+        (&host, "veth0", "10.77.0.2/24"),
+    );
+    let folder = Folder::new();
+    folder.file("host.ipfw", HOST);
+    folder
+        .weir(&["apply", "--netns", &host.0, "host.ipfw"])
+        .expect(0);
+    let _listener = echoing(&host, 2022);
+    let inside = format!("cd {} && {SPEAKER}", folder.0.display());
+    let _speaker = start(&client, &["bash", "-c", &inside]);
+    let says = |round: u32| {
+        folder.file(&format!("say{round}"), "");
+        let said = folder.0.join(format!("said{round}"));
+        until(|| said.exists());
+        std::fs::read_to_string(said).unwrap().trim() == "yes"
+    };
+    assert!(says(1));
+    let before = counted(&folder, &host, 110);
+    ipfw(&folder, &host, "add 105 count tcp from any to any");
+    ipfw(&folder, &host, "set disable 7");
+    assert!(says(2), "another rule was added");
+    assert!(counted(&folder, &host, 110) > before);
+    ipfw(&folder, &host, "delete 110");
+    ipfw(
+        &folder,
+        &host,
+        "add 110 allow tcp from any to me 2022 in setup keep-state",
+    );
+    assert!(!says(3), "the rule went, its states with it");
+}
+
+#[test]
+fn a_gateway_lets_answers_through_by_states() {
+    if !kernel("a_gateway_lets_answers_through_by_states") {
+        return;
+    }
+    let client = Namespace::new("dynamicgc");
+    let gateway = Namespace::new("dynamicgg");
+    let server = Namespace::new("dynamicgs");
+    cable(
+        (&client, "veth0", "10.76.1.1/24"),
+        (&gateway, "inside0", "10.76.1.2/24"),
+    );
+    cable(
+        (&gateway, "outside0", "10.76.2.2/24"),
+        (&server, "veth0", "10.76.2.1/24"),
+    );
+    ip(&format!("-n {} route add default via 10.76.1.2", client.0));
+    ip(&format!("-n {} route add default via 10.76.2.2", server.0));
+    gateway
+        .run(&["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+        .expect(0);
+    let folder = Folder::new();
+    let rules = "add 100 check-state\n\
+        add 110 allow tcp from 10.76.1.0/24 to any setup keep-state\n\
+        add 120 allow icmp from 10.76.1.0/24 to any icmptypes 8 in recv inside0 keep-state\n\
+        add 200 deny ip from any to any\n";
+    folder.file("gateway.ipfw", rules);
+    folder
+        .weir(&["apply", "--netns", &gateway.0, "gateway.ipfw"])
+        .expect(0);
+    let _listeners = [echoing(&server, 2022), echoing(&client, 2022)];
+    assert!(talks(&client, "10.76.2.1", 2022));
+    assert!(!talks(&server, "10.76.1.1", 2022));
+    let ping = [
+        "ping",
+        "-n",
+        "-q",
+        "-c",
+        "2",
+        "-i",
+        "0.1",
+        "-W",
+        "1",
+        "10.76.2.1",
+    ];
+    assert_eq!(client.run(&ping).code, Some(0));
+    // Two queries and two answers, each in and out.
+    assert_eq!(counted(&folder, &gateway, 120), 8);
+}
