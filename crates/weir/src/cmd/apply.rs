@@ -112,8 +112,9 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let mut kernel = None;
     if !args.dry_run {
         let opened = kernel.insert(Kernel::open(args.netns.as_deref())?);
-        // Early drop asks for programs that the policy alone doesn't tell of.
-        if args.early_drop.is_none() {
+        // Early drop asks for programs that the policy alone doesn't tell of; and iptables may load
+        // the kernel's connection tracking, which programs loaded before it would not know.
+        if args.early_drop.is_none() && args.nat == Nat::Keep {
             opened.plane.load_ahead(policy);
         }
     }
