@@ -95,6 +95,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let texts = input::read_files(&args.files.files)?;
     crate::ipfw::live::refuse_scripts(&texts)?;
     let mut reading = args.files.reading.clone();
+    reading.netns.clone_from(&args.netns);
     let texts = match crate::ipfw::are_meant(&texts, reading.dialect.as_deref()) {
         true => {
             // Settings alone don't look like rules.
