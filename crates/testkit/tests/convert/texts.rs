@@ -153,7 +153,7 @@ pub fn random(language: Language, seed: u64) -> Option<Texts> {
     let mut rng = Rng::with_seed(seed * 3 + language as u64);
     let both = vec![Family::V4, Family::V6];
     match language {
-        Language::Ipfw if seed % 4 == 0 => {
+        Language::Ipfw if seed.is_multiple_of(4) => {
             let text = weir_testkit::random::ipfw::text(seed);
             read(language, vec![(Kind::Rules(None), text)], &both)
         }
