@@ -8,7 +8,7 @@
 
 #include <linux/types.h>
 
-#define WEIR_ABI_VERSION 2
+#define WEIR_ABI_VERSION 3
 
 enum weir_hook {
 	WEIR_HOOK_PREROUTING = 0,	/* numbers of NF_INET_* */
@@ -297,7 +297,10 @@ struct weir_interface {
 	__u64 name[2];
 };
 
-/* Kinds of reject: 0 TCP RST, 0x100 | code ICMP type 3, 0x200 | code ICMPv6 type 1. */
+/*
+ * Kinds of reject: 0 TCP RST, 0x100 | code ICMP type 3, 0x200 | code ICMPv6 type 1; 0x300 and 0x400
+ * the same in the name of the packet's destination.
+ */
 #define WEIR_REJECT_RESET 0
 #define WEIR_REJECT_ICMP 0x100
 #define WEIR_REJECT_ICMP6 0x200

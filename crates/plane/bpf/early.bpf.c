@@ -13,6 +13,7 @@
 #include "flow.h"
 #include "meta.h"
 #include "lane_parse.h"
+#define LANE_ROOMY 1
 #include "lane_walk.h"
 #include "classes.h"
 #include "sound.h"
@@ -32,10 +33,9 @@ struct net_device___address {
 	const unsigned char *dev_addr;
 } __relocated;
 
-/* The trails of both tables; nothing is counted before the end is known. */
-struct early_trails {
-	__u32 raw[LANE_STEPS];
-	__u32 mangle[LANE_STEPS];
+/* Entries that a packet meets in one table; nothing is counted before the end is known. */
+struct early_trail {
+	__u32 at[LANE_STEPS];
 };
 
 /* Whether the frame is for this host: its address, a group's, or everybody's. */
@@ -53,39 +53,76 @@ static __always_inline bool is_for_us(__u64 data, __u64 device)
 	       frame->in6_u.u6_addr16[2] == own->in6_u.u6_addr16[2];
 }
 
-static __always_inline void count_trail(const __u8 *image, __u32 slot, const __u32 at[LANE_STEPS],
-					const struct weir_packet *p)
+/* What one table says of the packet, and its trail. Functions that are verified once each. */
+static __always_inline __u32 trail_of(__u32 slot, __u32 root, bool v6, const struct weir_packet *p,
+				      struct early_trail *t)
 {
+	struct weir_control *c = weir_get_control();
+	const __u8 *image = weir_image(slot & 1);
+	__u32 at[LANE_STEPS] = {}, verdict;
+
+	if (!c || !image)
+		return 0;
+	verdict = lane_trail(image, image_mask(), root, v6, p, c->zero, at);
+	for (int i = 0; i < LANE_STEPS; i++)
+		t->at[i] = at[i];
+	return verdict;
+}
+
+__noinline __u32 weir_early_trail4(__u32 slot, __u32 root, const struct weir_packet *p,
+				   struct early_trail *t)
+{
+	return p && t ? trail_of(slot, root, false, p, t) : 0;
+}
+
+__noinline __u32 weir_early_trail6(__u32 slot, __u32 root, const struct weir_packet *p,
+				   struct early_trail *t)
+{
+	return p && t ? trail_of(slot, root, true, p, t) : 0;
+}
+
+__noinline int weir_early_count(__u32 slot, const struct weir_packet *p, const struct early_trail *t)
+{
+	const __u8 *image = weir_image(slot & 1);
+
+	if (!p || !t || !image)
+		return 0;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < LANE_STEPS; i++) {
-		if (at[i])
-			lane_count(image, image_mask(), slot, at[i], p);
+		if (t->at[i])
+			lane_count(image, image_mask(), slot, t->at[i], p);
 	}
+	return 0;
+}
+
+static __always_inline __u32 table_says(const __u8 *image, __u32 slot, __u8 table, bool v6,
+					const struct weir_packet *p, struct early_trail *t)
+{
+	__u32 root = image_root(image, p, table);
+
+	if (!root)
+		return WEIR_VERDICT_ACCEPT;
+	return v6 ? weir_early_trail6(slot, root, p, t) : weir_early_trail4(slot, root, p, t);
 }
 
 /* Whether the tables of PREROUTING drop the packet; then it is counted. */
 static __always_inline bool early_drops(struct weir_control *c, __u32 slot, bool v6,
 					struct weir_packet *p)
 {
+	bool asks_states = c->slot_hooks[slot & 1] & WEIR_POLICY_EARLY_STATE;
+	struct early_trail raw = {}, mangle = {};
 	const __u8 *image = weir_image(slot);
-	struct early_trails t = {};
-	__u32 root, verdict = WEIR_VERDICT_ACCEPT;
-	bool early = c->slot_hooks[slot & 1] & WEIR_POLICY_EARLY_STATE;
+	__u32 verdict;
 
 	if (!image)
 		return false;
-	root = image_root(image, p, WEIR_TABLE_RAW);
-	if (root)
-		verdict = lane_trail(image, image_mask(), root, v6, p, c->zero, t.raw);
-	if (verdict == WEIR_VERDICT_ACCEPT && !early) {
-		root = image_root(image, p, WEIR_TABLE_MANGLE);
-		if (root)
-			verdict = lane_trail(image, image_mask(), root, v6, p, c->zero, t.mangle);
-	}
+	verdict = table_says(image, slot, WEIR_TABLE_RAW, v6, p, &raw);
+	if (verdict == WEIR_VERDICT_ACCEPT && !asks_states)
+		verdict = table_says(image, slot, WEIR_TABLE_MANGLE, v6, p, &mangle);
 	if (verdict != WEIR_VERDICT_DROP)
 		return false;
-	count_trail(image, slot, t.raw, p);
-	count_trail(image, slot, t.mangle, p);
+	weir_early_count(slot, p, &raw);
+	weir_early_count(slot, p, &mangle);
 	__sync_fetch_and_add(&c->reasons[WEIR_REASON_RULE], 1);
 	return true;
 }

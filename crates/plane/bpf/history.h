@@ -404,6 +404,33 @@ __noinline int history_connections(__u32 slot, __u32 offset, const struct weir_p
 	return (live + 1 > r->a) == above;
 }
 
+#define HISTORY_SECOND_COUNT ((1ULL << 20) - 1)
+
+/* Packets of a second: since when in milliseconds, and 20 bits of a count. */
+__noinline int history_per_second(__u32 slot, __u32 offset, __u64 now_ms)
+{
+	const struct history_record *r = history_record_at(slot, offset);
+	__u8 *memory = weir_history(slot);
+	volatile __u64 *word;
+
+	if (!r || !memory)
+		return 0;
+	word = history_word(memory, r->memory);
+	for (int i = 0; i < HISTORY_SWAP_TRIES; i++) {
+		__u64 old = *word, since = old >> 20, count = old & HISTORY_SECOND_COUNT;
+
+		if (!count || (now_ms > since && now_ms - since >= 1000)) {
+			since = now_ms;
+			count = 0;
+		}
+		if (count < HISTORY_SECOND_COUNT)
+			count++;
+		if (__sync_val_compare_and_swap((__u64 *)word, old, since << 20 | count) == old)
+			return count <= r->a;
+	}
+	return 0;
+}
+
 /* Samples and quotas. */
 __noinline int history_count(__u32 slot, __u32 offset, __u64 length)
 {
@@ -496,6 +523,8 @@ static __always_inline int history_test(__u32 slot, __u32 offset, const struct w
 		return history_connections(slot, offset, p, ref, now_ms);
 	case HISTORY_TIME:
 		return history_time(slot, offset, now_ms);
+	case HISTORY_PER_SECOND:
+		return history_per_second(slot, offset, now_ms);
 	}
 	return history_count(slot, offset, p->length);
 }

@@ -17,6 +17,7 @@ enum history_kind {
 	HISTORY_NTH = 6,
 	HISTORY_QUOTA = 7,
 	HISTORY_TIME = 8,
+	HISTORY_PER_SECOND = 9,
 };
 
 enum history_flag {

@@ -297,8 +297,13 @@ struct weir_learner {		/* layout::Learner */
 	__u32 age[2];		/* seconds; ~0: as the protocol has it */
 	__u16 reject[2];
 	__u8 verdict[2];
-	__u8 padding[2];
-	__u32 reserved[8];
+	__u8 source_prefix[2];	/* first bits that hosts counted as one have in common */
+	__u32 sources[2];	/* hosts at once, states of a host at once; ~0: no such limit */
+	__u32 identity;		/* names the rule over changes of its limits */
+	__u32 connections;	/* at once, with WEIR_LEARN_LIMITED */
+	__u32 alerts;		/* records of those above: the first, then every so many; 0: none */
+	__u32 kind;		/* HP's number of the kind of source */
+	__u32 reserved[2];
 };
 #define WEIR_LEARN_STRICT 1
 #define WEIR_LEARN_LOOSE 2
@@ -310,6 +315,12 @@ struct weir_learner {		/* layout::Learner */
 #define WEIR_LEARN_FRAGMENTS 128
 #define WEIR_LEARN_FRAGMENTS_STRICT 256
 #define WEIR_LEARN_FRAGMENTS_ANYWAY 512
+#define WEIR_LEARN_LIMITED 1024
+#define WEIR_LEARN_CUMULATIVE 2048
+#define WEIR_LEARN_RESETS 4096
+#define WEIR_LEARN_FAILS_CLOSED 8192
+#define WEIR_LEARN_OR_BLOCK 16384
+#define WEIR_LEARN_SOURCES 32768
 
 struct weir_ipf_with {		/* layout::IpfWith */
 	__u32 attributes[2];	/* looked at, and what of it must be there */

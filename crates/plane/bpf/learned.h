@@ -16,6 +16,7 @@
 #include "learned_tcp.h"
 #include "learned_view.h"
 #include "learned_frag.h"
+#include "learned_limit.h"
 
 #define LEARNED_TRIES 8		/* entries of one name that a packet is tried on */
 
@@ -312,14 +313,16 @@ __noinline int learned_look_up(struct walk *w)
 __noinline int learned_look(struct walk *w)
 {
 	__u8 *table = learned_table();
+	struct weir_control *c = weir_get_control();
 	struct learned_header *h = (struct learned_header *)table;
 	const struct weir_packet *p;
 
-	if (!w || !table)
+	if (!w || !table || !c)
 		return 0;
 	w->learned = 0;
 	w->learned_bits &= LEARNED_VIEWED;
 	p = &w->packet;
+	w->limited = 0;
 	if (!h->count && !h->fragments)
 		return 0;
 	learned_see(w);
@@ -328,8 +331,13 @@ __noinline int learned_look(struct walk *w)
 	if (!h->count || !learned_see(w))
 		return 0;
 	if (!learned_look_up(w) &&
-	    (p->transport != WEIR_TRANSPORT_ICMP || !learned_of_error(w)))
-		return 0;
+	    (p->transport != WEIR_TRANSPORT_ICMP || !learned_of_error(w))) {
+		if (!limit_known(w, c->slot_generation[w->slot & 1]))
+			return 0;
+		if (w->share && w->limited == WEIR_VERDICT_ACCEPT)
+			learned_keep_of_learner(w);
+		return 1;
+	}
 	w->learned_bits &= LEARNED_VIEWED;
 	if (w->view.attributes & IPF_FRAG)
 		learned_keep_of_state(w, table);
@@ -404,7 +412,10 @@ __noinline int learned_fill(struct walk *w, struct learned_entry *e)
 	return 1;
 }
 
-/* Make a state of w->learner, which has a number; whether that was possible. */
+/*
+ * Make a state of w->learner, which has a number, for a packet that has been seen; whether that was
+ * possible. LEARNED_AGAIN: not within the limits; perhaps when nothing counts that is over.
+ */
 __noinline int learned_make(struct walk *w, __u32 number)
 {
 	__u8 *table = learned_table();
@@ -416,14 +427,15 @@ __noinline int learned_make(struct walk *w, __u32 number)
 
 	if (!w || !table || !c)
 		return 0;
-	if (!learned_may_begin(w) || !learned_see(w))
+	if (!learned_may_begin(w) || w->view.attributes & IPF_UNTRACKABLE)
 		return 0;
-	if (!learned_admit(w->slot, number, w->learner.limit, w->learner.states_max)) {
-		learned_expire(w->now_ms);
-		if (!learned_admit(w->slot, number, w->learner.limit, w->learner.states_max)) {
-			__sync_fetch_and_add(&h->statistics[LEARNED_NO_ROOM], 1);
-			return 0;
-		}
+	if (!learned_admit(w->slot, number, w->learner.limit, w->learner.states_max))
+		return LEARNED_AGAIN;
+	if (!(w->learner.flags & WEIR_LEARN_LIMITED))
+		w->share = 0;
+	if (w->learner.flags & WEIR_LEARN_SOURCES && !limit_host(w)) {
+		learned_dismiss(table, w->slot, number);
+		return LEARNED_AGAIN;
 	}
 	name = learned_name(w->packet.src, w->packet.dst, learned_ports(&w->packet),
 			    w->packet.proto, w->packet.family);
@@ -438,6 +450,7 @@ __noinline int learned_make(struct walk *w, __u32 number)
 	e = learned_at(table, slot);
 	if (!e) {
 		learned_dismiss(table, w->slot, number);
+		learned_unshare(w);
 		__sync_fetch_and_add(&h->statistics[LEARNED_FULL], 1);
 		return 0;
 	}
@@ -446,6 +459,7 @@ __noinline int learned_make(struct walk *w, __u32 number)
 	e->generation = c->slot_generation[w->slot & 1];
 	e->number = __sync_fetch_and_add(&h->next_number, 1) + 1;
 	learned_until(table, e, w->now_ms + learned_lifetime(e, false));
+	learned_link(w, slot, e->generation);
 	barrier();
 	e->used = 1;
 	__sync_fetch_and_add(&h->statistics[LEARNED_MADE], 1);
@@ -469,15 +483,39 @@ __noinline int learned_learn(struct walk *w, __u32 number, __u32 record_at)
 		return 0;
 	w->learner = *IMAGE_AT(struct weir_learner, image, image_mask(), record_at);
 	flags = w->learner.flags;
-	made = flags & WEIR_LEARN_STATE ? learned_make(w, number) : 1;
+	/* Not in learned_make: calls are too deep there. */
+	learned_see(w);
+	if (flags & WEIR_LEARN_LIMITED) {
+		if (!limit_of_rule(w, number, record_at, c->slot_generation[w->slot & 1]))
+			return 0;
+		if (w->share && w->limited == WEIR_VERDICT_ACCEPT)
+			learned_keep_of_learner(w);
+		return 1;
+	}
+	made = flags & WEIR_LEARN_STATE ? limit_make(w, number) : 1;
 	if (w->packet.fragment == WEIR_FRAGMENT_WHOLE)
 		return made;
 	if (made ? flags & (WEIR_LEARN_STATE | WEIR_LEARN_FRAGMENTS) :
 		   (flags & WEIR_LEARN_FRAGMENTS) && flags & WEIR_LEARN_FRAGMENTS_ANYWAY) {
-		learned_see(w);
 		learned_keep(w, number, c->slot_generation[w->slot & 1]);
 	}
 	return made;
+}
+
+/* A packet is logged; false where it should have been, and can't be. */
+static __always_inline bool learned_log(struct walk *w, __u32 rule, __u32 flags)
+{
+	struct weir_report r = {
+		.now_ms = w->now_ms,
+		.kind = WEIR_EVENT_LOG,
+		.rule = rule,
+		.slot = w->slot,
+		.mark = w->packet.mark,
+	};
+
+	if (!(flags & WEIR_LEARN_LOG))
+		return true;
+	return weir_report_event(&w->seen, &w->packet, &r) || !(flags & WEIR_LEARN_OR_BLOCK);
 }
 
 /* What the state says that was found: enum weir_verdict. */
@@ -493,6 +531,13 @@ __noinline int learned_decide(struct walk *w)
 	w->deciding = ~0;
 	if (w->learned_bits & LEARNED_OVERLAP)
 		return WEIR_VERDICT_DROP;
+	if (w->limited) {
+		w->deciding = w->learner.rule;
+		w->reject = WEIR_REJECT_RESET;
+		if (!learned_log(w, w->deciding, w->learner.flags))
+			return WEIR_VERDICT_DROP;
+		return w->limited & 3;
+	}
 	e = learned_at(table, (__u64)w->learned - 1);
 	if (!e)
 		return WEIR_VERDICT_DROP;
@@ -502,17 +547,8 @@ __noinline int learned_decide(struct walk *w)
 		w->deciding = e->rule;
 		if (e->flags & WEIR_LEARN_COUNT)
 			weir_count(w->slot, w->packet.hook, e->rule, w->packet.length);
-		if (e->flags & WEIR_LEARN_LOG) {
-			struct weir_report r = {
-				.now_ms = w->now_ms,
-				.kind = WEIR_EVENT_LOG,
-				.rule = e->rule,
-				.slot = w->slot,
-				.mark = w->packet.mark,
-			};
-
-			weir_report_event(&w->seen, &w->packet, &r);
-		}
+		if (!learned_log(w, e->rule, e->flags))
+			return WEIR_VERDICT_DROP;
 	}
 	/* An answer that can't be given is a drop. */
 	if (verdict == WEIR_VERDICT_REJECT &&

@@ -33,20 +33,24 @@ static __always_inline bool learned_see(struct walk *w)
 static __always_inline __u32 learned_datagram(struct walk *w)
 {
 	__u8 *table = learned_table();
-	struct learned_search s = { .below = ~0ULL, .count = 1 };
+	struct learned_search *s;
 	const struct weir_packet *p;
 
 	if (!w || !table)
 		return LEARNED_NONE;
 	p = &w->packet;
-	s.now_ms = w->now_ms;
-	s.names[0] = learned_datagram_name(p, w->view.id);
+	/* Not on the stack, which is full in the deepest calls. */
+	s = &w->search;
+	s->below = ~0ULL;
+	s->count = 1;
+	s->now_ms = w->now_ms;
+	s->names[0] = learned_datagram_name(p, w->view.id);
 	for (int i = 0; i < LEARNED_FRAGMENT_TRIES; i++) {
 		struct learned_entry *e;
 
-		if (!learned_next(&s))
+		if (!learned_next(s))
 			break;
-		e = learned_at(table, s.slot);
+		e = learned_at(table, s->slot);
 		if (e && e->used == 2 && e->family == p->family && e->proto == p->proto &&
 		    (e->src_port | (__u32)e->dst_port << 16) == w->view.id &&
 		    !((e->src[0] ^ p->src[0]) | (e->src[1] ^ p->src[1]) | (e->dst[0] ^ p->dst[0]) |
@@ -54,7 +58,7 @@ static __always_inline __u32 learned_datagram(struct walk *w)
 		    e->interfaces[0] == w->view.interface &&
 		    e->options[0] == (w->view.options & LEARNED_COPIED) &&
 		    e->classes == w->view.classes)
-			return s.slot;
+			return s->slot;
 	}
 	return LEARNED_NONE;
 }
@@ -143,6 +147,15 @@ __noinline int learned_keep(struct walk *w, __u32 number, __u32 generation)
 	barrier();
 	e->used = 2;
 	return 1;
+}
+
+/* A state was made for a fragment within a limit of connections. */
+static __always_inline void learned_keep_of_learner(struct walk *w)
+{
+	struct weir_control *c = weir_get_control();
+
+	if (c && w->packet.fragment != WEIR_FRAGMENT_WHOLE)
+		learned_keep(w, 0, c->slot_generation[w->slot & 1]);
 }
 
 /* A fragment belongs to a state, whose rule said `keep frags`. */

@@ -11,6 +11,10 @@
 
 #include "hash.h"
 #include "learned_abi.h"
+#include "learned_search.h"
+#ifndef WEIR_DYNAMIC
+#include "learned_share.h"
+#endif
 #include "maps.h"
 
 #define LEARNED_NONE 0xffffffffu
@@ -79,16 +83,6 @@ static __always_inline __u64 learned_datagram_name(const struct weir_packet *p, 
 
 	return hash_words(hash_words(from, to), (__u64)id << 16 | p->proto << 8 | p->family);
 }
-
-/* A search for entries of a conversation's names, newest first. */
-struct learned_search {
-	__u64 names[3];		/* its own, and those of one whose destination was not known */
-	__u64 below;		/* entries with a number below this */
-	__u64 now_ms;		/* that live */
-	__u64 newest;		/* of those seen */
-	__u32 slot;		/* what was found, or LEARNED_NONE */
-	__u32 count;		/* of names */
-};
 
 static __always_inline __u32 learned_tag_of(__u64 name)
 {
@@ -159,7 +153,8 @@ __noinline int learned_next(struct learned_search *s)
 }
 
 /* Take an entry out: its place, and what counts it. */
-static __always_inline void learned_remove(__u8 *table, struct learned_entry *e, __u32 *tag)
+static __always_inline void learned_remove(__u8 *table, struct learned_entry *e, __u32 *tag,
+					   __u64 slot)
 {
 	struct learned_header *h = (struct learned_header *)table;
 	struct weir_control *c = weir_get_control();
@@ -187,6 +182,9 @@ static __always_inline void learned_remove(__u8 *table, struct learned_entry *e,
 				else if (generation == c->slot_generation[1])
 					__sync_fetch_and_add(&h->of_learner[1][learner], -1);
 			}
+#ifndef WEIR_DYNAMIC
+			share_leave(slot, e);
+#endif
 			*tag = 0;
 			__sync_fetch_and_add(&h->statistics[LEARNED_EXPIRED], 1);
 		}
@@ -217,7 +215,7 @@ static long learned_sweep_line(__u32 line, struct learned_sweep *s)
 		if (!e || !e->used)
 			continue;
 		if (e->expires_ms <= s->now_ms)
-			learned_remove(table, e, tag);
+			learned_remove(table, e, tag, slot);
 		else if (e->expires_ms < s->next)
 			s->next = e->expires_ms;
 	}
@@ -282,7 +280,7 @@ static long learned_take_place(__u32 i, struct learned_taking *t)
 	if (i >= 2 * LEARNED_LINE_SLOTS && *tag && e->used &&
 	    (e->expires_ms <= t->now_ms ||
 	     (i >= 4 * LEARNED_LINE_SLOTS && e->machine.deleted)))
-		learned_remove(table, e, tag);
+		learned_remove(table, e, tag, slot);
 	if (*tag || __sync_val_compare_and_swap(tag, 0, learned_tag_of(t->name)))
 		return 0;
 	t->slot = slot;
@@ -322,10 +320,12 @@ __noinline int learned_admit(__u32 slot, __u32 learner, __u32 limit, __u32 state
 static __always_inline void learned_dismiss(__u8 *table, __u32 slot, __u32 learner)
 {
 	struct learned_header *h = (struct learned_header *)table;
+	__u64 at = learner;
 
 	__sync_fetch_and_add(&h->count, -1);
-	if (learner < LEARNED_LEARNERS)
-		__sync_fetch_and_add(&h->of_learner[slot & 1][learner], -1);
+	LEARNED_COPY(at);
+	if (at < LEARNED_LEARNERS)
+		__sync_fetch_and_add(&h->of_learner[slot & 1][at], -1);
 }
 
 /* An entry's lock, as long as that is worth waiting for; who has it may be interrupted by us. */

@@ -182,7 +182,7 @@ static __always_inline __u32 ipf_header_bit(__u8 proto)
 #define IPF_HEADER_FRAG (1 << 3)
 #define IPPROTO_MOBILITY 135
 
-/* IPv6 extension headers from `at` to `end`. */
+/* IPv6 extension headers from `at` to `end`; gives the protocol behind them. */
 __noinline int ipf_extensions(const struct weir_bytes *b, struct ipf_view *v, __u32 proto, __u32 at,
 			      __u32 end)
 {
@@ -221,7 +221,7 @@ __noinline int ipf_extensions(const struct weir_bytes *b, struct ipf_view *v, __
 		proto = ipf_byte(b, at);
 		at += size;
 	}
-	return 0;
+	return proto;
 }
 
 /* Combinations of TCP flags that no healthy host sends. */
@@ -279,13 +279,37 @@ static __always_inline void ipf_icmp6(const struct weir_bytes *b, const struct w
 	}
 }
 
+/* Whether IPFilter knows how long a protocol's header is. */
+static __always_inline bool ipf_has_header(__u8 proto)
+{
+	switch (proto) {
+	case IPPROTO_TCP:
+	case IPPROTO_UDP:
+	case IPPROTO_ICMP:
+	case IPPROTO_ICMPV6:
+	case IPPROTO_ESP:
+	case IPPROTO_AH:
+	case IPPROTO_GRE:
+		return true;
+	}
+	return false;
+}
+
 static __always_inline void ipf_transport(const struct weir_bytes *b, const struct weir_packet *p,
 					  struct ipf_view *v)
 {
 	__u32 at = p->transport_offset;
+	bool later = p->fragment == WEIR_FRAGMENT_LATER;
 
-	if (p->transport == WEIR_TRANSPORT_SHORT || p->malformed) {
-		v->attributes |= IPF_SHORT;
+	if (p->transport == WEIR_TRANSPORT_SHORT) {
+		if (ipf_has_header(p->proto))
+			v->attributes |= IPF_SHORT;
+		return;
+	}
+	if (p->malformed) {
+		bool small = at + 20 <= b->have && ipf_byte(b, at + 12) >> 4 < 5;
+
+		v->attributes |= small ? IPF_BAD : IPF_SHORT;
 		return;
 	}
 	switch (p->proto) {
@@ -304,11 +328,11 @@ static __always_inline void ipf_transport(const struct weir_bytes *b, const stru
 		break;
 	case IPPROTO_AH:
 		v->attributes |= IPF_AH;
-		if (v->data < 12)
+		if (!later && v->data < 12)
 			v->attributes |= IPF_SHORT;
 		break;
 	case IPPROTO_GRE:
-		if (v->data < 8)
+		if (!later && v->data < 8)
 			v->attributes |= IPF_SHORT;
 		break;
 	}
@@ -370,12 +394,15 @@ __noinline int ipf_see(const struct weir_seen *seen, const struct weir_packet *p
 	} else {
 		if (p->dst[0] >> 56 == 0xff)
 			v->attributes |= IPF_MCAST | IPF_MBCAST;
-		if (p->transport_offset > start + 40)
-			ipf_extensions(b, v, ipf_byte(b, start + 6), start + 40,
-				       p->transport_offset);
-		if (p->proto == IPPROTO_IPV6_IN || p->proto == IPPROTO_NONE ||
-		    p->proto == IPPROTO_ESP)
-			v->headers |= ipf_header_bit(p->proto);
+		/* A mobility header is one of these here, and a protocol elsewhere. */
+		bool mobile = p->proto == IPPROTO_MOBILITY;
+		__u32 last = p->proto;
+
+		if (mobile || p->transport_offset > start + 40)
+			last = ipf_extensions(b, v, ipf_byte(b, start + 6), start + 40,
+					      mobile ? end : p->transport_offset);
+		if (last == IPPROTO_IPV6_IN || last == IPPROTO_NONE || last == IPPROTO_ESP)
+			v->headers |= ipf_header_bit(last);
 	}
 	if (start)
 		return 0;

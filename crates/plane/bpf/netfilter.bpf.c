@@ -318,8 +318,13 @@ int weir_clock(void *ctx)
 {
 	struct weir_control *c = weir_get_control();
 
-	if (c)
-		c->told_ms = weir_now(c);
+	if (!c)
+		return 0;
+	c->told_ms = weir_now(c);
+#if defined(WEIR_LEARNED) && !defined(WEIR_DYNAMIC)
+	/* Who asks lists states, or reads their records: those whose time is up go first. */
+	learned_expire(c->told_ms);
+#endif
 	return 0;
 }
 

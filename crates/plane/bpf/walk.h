@@ -14,6 +14,7 @@
 #include "meta.h"
 #include "report.h"
 #if defined(WEIR_LEARNED) && !defined(WEIR_DYNAMIC)
+#include "learned_search.h"
 #include "learned_view.h"
 #endif
 
@@ -28,6 +29,7 @@ struct walk {
 	__u32 proposed;		/* verdict that stands until another is proposed, 0: none */
 	__u32 proposed_by;	/* its rule */
 	__u32 proposed_reject;
+	__u32 unlogged;		/* to be dropped, because it couldn't be logged */
 	struct weir_cursor cursor;
 	struct weir_handoff handoff;	/* edits for later hooks */
 	__u64 other[2];		/* destination at other hooks: translated.h */
@@ -44,6 +46,9 @@ struct walk {
 	struct ipf_view quoted;	/* the one in an ICMP error */
 	struct weir_packet about;
 	struct weir_learner learner;	/* whose state is being made */
+	struct learned_search search;	/* for fragments of the packet's datagram */
+	__u32 share;		/* what that counts for: its place, plus 1 */
+	__u32 limited;		/* verdict of a limit of connections, 0: none */
 #endif
 #endif
 };
@@ -197,6 +202,7 @@ __noinline int weir_operate(struct walk *w, __u32 op_at)
 	switch (op->kind) {
 	case WEIR_OP_LOG:
 	case WEIR_OP_NFLOG: {
+		bool must = op->kind == WEIR_OP_LOG && b;
 		struct weir_report r = {
 			.now_ms = w->now_ms,
 			.kind = op->kind == WEIR_OP_LOG ? WEIR_EVENT_LOG : WEIR_EVENT_NFLOG,
@@ -206,7 +212,8 @@ __noinline int weir_operate(struct walk *w, __u32 op_at)
 			.mark = w->packet.mark,
 		};
 
-		weir_report_event(&w->seen, &w->packet, &r);
+		if (!weir_report_event(&w->seen, &w->packet, &r) && must)
+			w->unlogged = 1;
 		break;
 	}
 	case WEIR_OP_MARK:
@@ -333,6 +340,11 @@ __noinline int weir_meet(struct walk *w)
 				   IMAGE_U32(image, mask, rules_at + i * 4),
 				   w->packet.length);
 		}
+	}
+	if (w->unlogged) {
+		entry_matched(w, e);
+		w->deciding = w->proposed ? w->proposed_by : e->rule;
+		return WEIR_VERDICT_DROP;
 	}
 	return entry_matched(w, e);
 }

@@ -46,8 +46,10 @@ pub fn answer(event: &Event, locals: &Locals) -> Option<Answer> {
     }
     match (kind & !0xff, event.key.family) {
         (0, _) => reset(event),
-        (0x100, 4) => icmp(event, kind as u8, locals),
-        (0x200, 6) => icmp6(event, kind as u8, locals),
+        (0x100, 4) => icmp(event, kind as u8, is_to_us(event, locals)),
+        (0x200, 6) => icmp6(event, kind as u8, is_to_us(event, locals)),
+        (0x300, 4) => icmp(event, kind as u8, true),
+        (0x400, 6) => icmp6(event, kind as u8, true),
         _ => None,
     }
 }
@@ -183,13 +185,24 @@ fn is_unanswerable(event: &Event) -> bool {
     }
 }
 
-fn icmp(event: &Event, code: u8, locals: &Locals) -> Option<Answer> {
+fn is_to_us(event: &Event, locals: &Locals) -> bool {
+    let family = match event.key.family {
+        4 => Family::V4,
+        _ => Family::V6,
+    };
+    locals.kind(family, address(event.key.dst)) == AddrType::Local
+}
+
+/// `as_destination`: in the name of the packet's destination; otherwise the kernel chooses.
+fn icmp(event: &Event, code: u8, as_destination: bool) -> Option<Answer> {
     if is_unanswerable(event) {
         return None;
     }
     let key = &event.key;
-    let to_us = locals.kind(Family::V4, address(key.dst)) == AddrType::Local;
-    let (src, dst) = (if to_us { ip4(key.dst) } else { [0; 4] }, ip4(key.src));
+    let (src, dst) = (
+        if as_destination { ip4(key.dst) } else { [0; 4] },
+        ip4(key.src),
+    );
     let quoted = &event.bytes[..event.bytes.len().min(ICMP_TOTAL - 28)];
     let mut message = vec![3, code, 0, 0, 0, 0, 0, 0];
     message.extend(quoted);
@@ -214,13 +227,12 @@ fn icmp(event: &Event, code: u8, locals: &Locals) -> Option<Answer> {
     })
 }
 
-fn icmp6(event: &Event, code: u8, locals: &Locals) -> Option<Answer> {
+fn icmp6(event: &Event, code: u8, as_destination: bool) -> Option<Answer> {
     if is_unanswerable(event) {
         return None;
     }
     let key = &event.key;
-    let to_us = locals.kind(Family::V6, address(key.dst)) == AddrType::Local;
-    let src = if to_us { address(key.dst) } else { 0 };
+    let src = if as_destination { address(key.dst) } else { 0 };
     let dst = address(key.src);
     let quoted = &event.bytes[..event.bytes.len().min(ICMP6_TOTAL - 48)];
     let mut out = Vec::with_capacity(48 + quoted.len());

@@ -23,9 +23,13 @@ pub mod needs;
 mod pace;
 mod pin;
 mod plane;
+pub mod records;
+pub mod shares;
 pub mod space;
 pub mod swap;
 mod sys;
+
+pub use sys::addresses::Address;
 pub mod testrun;
 
 pub use agent::Agent;

@@ -46,12 +46,21 @@ pub const MAPS: [&str; 14] = [
 ];
 /// The map of learned states, which only programs for policies that learn have.
 pub const LEARNED_MAP: &str = "learned";
+/// The maps beside it, in the order of [`Instance::beside`].
+pub const BESIDE_LEARNED: [&str; 2] = ["shares", "state_records"];
 
 /// Whether user space maps the memory of a map.
 pub fn is_mapped(name: &str) -> bool {
     matches!(
         name,
-        "images" | "counters" | "histories" | "flows" | "locals" | "control" | LEARNED_MAP
+        "images"
+            | "counters"
+            | "histories"
+            | "flows"
+            | "locals"
+            | "control"
+            | "shares"
+            | LEARNED_MAP
     )
 }
 
@@ -165,6 +174,8 @@ pub struct Instance {
     pub maps: Vec<Map>,
     /// Learned states, where the programs are those that learn.
     pub learned: Option<Map>,
+    /// What states count for, and records about them: [`BESIDE_LEARNED`], with `learned`.
+    pub beside: Vec<Map>,
     /// In the order of [`PROGRAMS`]; a family without hooks has no program.
     pub programs: Vec<Option<OwnedFd>>,
     /// Milliseconds of a jiffy, times 2^20.
@@ -365,6 +376,14 @@ impl Learning {
         self == Learning::Nothing || self == Self::of(instance.settings.features)
     }
 
+    /// The maps beside the states.
+    pub fn beside(self) -> &'static [&'static str] {
+        match self {
+            Learning::Ipf => &BESIDE_LEARNED,
+            Learning::Nothing | Learning::Ipfw => &[],
+        }
+    }
+
     fn object(self) -> &'static [u8] {
         match self {
             Learning::Nothing => NETFILTER,
@@ -406,6 +425,9 @@ pub fn load(
             let old = old.filter(|old| Learning::of(features).is_done_by(old))?;
             return old.learned.as_ref().map(|map| map.fd.as_fd());
         }
+        if let Some(at) = BESIDE_LEARNED.iter().position(|own| *own == name) {
+            return old?.beside.get(at).map(|map| map.fd.as_fd());
+        }
         old.filter(|_| LASTING.contains(&name))
             .map(|old| old.map(name).fd.as_fd())
     };
@@ -417,6 +439,11 @@ pub fn load(
             true => Some(map_of(&netfilter, LEARNED_MAP)?),
             false => None,
         },
+        beside: Learning::of(features)
+            .beside()
+            .iter()
+            .map(|name| map_of(&netfilter, name))
+            .collect::<Result<_>>()?,
         programs: Vec::new(),
         settings,
     };

@@ -16,7 +16,9 @@ use zerocopy::FromBytes;
 use crate::abi::{self, Control, Settings};
 use crate::attach;
 use crate::error::{PlaneError, Result, file, system};
-use crate::load::{Instance, LEARNED_MAP, MAPS, Map, PROGRAMS, is_mapped, learns};
+use crate::load::{
+    BESIDE_LEARNED, Instance, LEARNED_MAP, Learning, MAPS, Map, PROGRAMS, is_mapped, learns,
+};
 use crate::swap;
 use crate::sys::memory::grace_period;
 use crate::sys::{bpf, namespace};
@@ -125,6 +127,9 @@ impl Folder {
         }
         if let Some(map) = &instance.learned {
             pin(&map.fd, LEARNED_MAP)?;
+        }
+        for (map, name) in instance.beside.iter().zip(BESIDE_LEARNED) {
+            pin(&map.fd, name)?;
         }
         for (program, name) in instance.programs.iter().zip(PROGRAMS) {
             if let Some(program) = program {
@@ -241,6 +246,7 @@ fn adopt(number: u32, path: PathBuf) -> Result<Option<Pinned>> {
     let mut instance = Instance {
         maps,
         learned: None,
+        beside: Vec::new(),
         programs,
         settings: Settings::default(),
     };
@@ -254,6 +260,13 @@ fn adopt(number: u32, path: PathBuf) -> Result<Option<Pinned>> {
         };
         let map = Map::adopt(fd, true).map_err(file("mapping", &path.join(LEARNED_MAP)))?;
         instance.learned = Some(map);
+        for name in Learning::of(instance.settings.features).beside() {
+            let Some(fd) = open(name)? else {
+                return Ok(None);
+            };
+            let map = Map::adopt(fd, is_mapped(name)).map_err(file("mapping", &path.join(name)))?;
+            instance.beside.push(map);
+        }
     }
     if !instance.is_whole() {
         return Ok(None);

@@ -72,6 +72,16 @@ fn parent_of(process: &str) -> Option<u32> {
         .ok()
 }
 
+/// The addresses of the interfaces of a namespace; `None` is the calling thread's.
+pub fn interface_addresses(name: Option<&str>) -> Result<Vec<crate::sys::addresses::Address>> {
+    let asking = "asking for the addresses of interfaces";
+    let ask = || crate::sys::addresses::of_interfaces().map_err(system(asking));
+    match name {
+        None => ask(),
+        Some(name) => Space::open(Some(name))?.enter(ask),
+    }
+}
+
 impl Space {
     /// Open a namespace by name; `None` is the calling thread's.
     pub fn open(name: Option<&str>) -> Result<Space> {

@@ -99,6 +99,7 @@ impl TestRun {
         flows.memory().zero(0, flows.entry);
         if let Some(learned) = &self.instance.learned {
             crate::learned::clear(learned);
+            crate::shares::clear(&self.instance);
         }
         Ok(())
     }

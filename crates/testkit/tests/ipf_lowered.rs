@@ -120,6 +120,7 @@ fn text(rng: &mut Rng) -> String {
                 "block",
                 "block return-rst",
                 "block return-icmp",
+                "block return-icmp-as-dest",
                 "log",
                 "count",
                 "skip 2",
@@ -130,7 +131,7 @@ fn text(rng: &mut Rng) -> String {
             action = "pass".to_owned();
         }
         let collection = one(rng, &["", "", "", "10 ", "5 "]);
-        let log = one(rng, &["", "", " log", " log level warn"]);
+        let log = one(rng, &["", "", " log", " log level warn", " log or-block"]);
         let log = if matches!(&*action, "log" | "count" | "skip 2") {
             ""
         } else {
@@ -140,16 +141,21 @@ fn text(rng: &mut Rng) -> String {
         let quick = if action == "skip 2" { "" } else { quick };
         let on = one(rng, &["", "", " on eth0", " on eth1"]);
         let matching = matching(rng);
-        let head = match matches!(&*action, "pass" | "block") && rng.u8(..4) == 0 {
+        let head = match !action.starts_with("block r") && rng.u8(..4) == 0 {
             true => format!(" head {direction}{}", rng.u8(..3)),
             false => String::new(),
         };
-        let group = match head.is_empty() && action != "count" && rng.u8(..3) == 0 {
+        let group = match head.is_empty() && rng.u8(..3) == 0 {
             true => format!(" group {direction}{}", rng.u8(..3)),
             false => String::new(),
         };
-        out +=
-            &format!("{collection}{action} {direction}{log}{quick}{on} {matching}{head}{group}\n");
+        let rate = match matches!(&*action, "pass" | "block") {
+            true => one(rng, &["", "", "", "", "", " pps 2"]),
+            false => "",
+        };
+        out += &format!(
+            "{collection}{action} {direction}{log}{quick}{on} {matching}{head}{group}{rate}\n"
+        );
     }
     out
 }

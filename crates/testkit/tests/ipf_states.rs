@@ -15,7 +15,7 @@ use weir_plane::load::Capacity;
 use weir_plane::testrun::TestRun;
 use weir_policy::dialect::ipf::load::RuleSet;
 use weir_policy::dialect::ipf::lower::{LowerOptions, lower};
-use weir_policy::dialect::ipf::{ParseOptions, parse};
+use weir_policy::dialect::ipf::{Language, ParseOptions, parse};
 use weir_policy::eval::ipf::{Evaluator as Meaning, Outcome, Settings, Tables};
 use weir_policy::eval::{Evaluator, Passage};
 use weir_policy::model::{Hook, Packet, Policy, Verdict};
@@ -65,13 +65,68 @@ fn keep(rng: &mut Rng, tcp: bool) -> String {
     if rng.u8(..5) == 0 {
         options.push("no-icmp-err");
     }
+    if rng.u8(..4) == 0 {
+        let sources = [
+            "max-srcs 1",
+            "max-srcs 2",
+            "max-srcs 3, max-per-src 1",
+            "max-per-src 1",
+            "max-per-src 2/16",
+            "max-srcs 1, max-per-src 3/24",
+        ];
+        options.push(one(rng, &sources));
+    }
     match options.is_empty() {
         true => " keep state".to_owned(),
         false => format!(" keep state ({})", options.join(", ")),
     }
 }
 
+/// A rule set of HP-UX, with limits of connections.
+fn hpux_text(rng: &mut Rng) -> String {
+    let mut out = HPUX.to_owned();
+    for _ in 0..rng.usize(1..6) {
+        let limits = rng.u8(..3) > 0;
+        let quick = if limits {
+            " quick"
+        } else {
+            one(rng, &["", " quick"])
+        };
+        let source = one(
+            rng,
+            &["any", "any", "10.1.2.3", "10.1.0.0/16", "10.1.2.3-10.1.3.3"],
+        );
+        let destination = one(rng, &["any", "any", "10.1.0.0/16", "any port = 80"]);
+        if limits {
+            let answer = one(rng, &["", "", " return-rst"]);
+            let log = one(rng, &["", "", " log", " log limit", " log limit freq 2"]);
+            let most = one(rng, &["1", "1", "2", "3"]);
+            let cumulative = one(rng, &["", "", " cumulative"]);
+            let flags = one(rng, &["", "", " flags S"]);
+            out += &format!(
+                "pass{answer} in{log} quick proto tcp from {source} to {destination}{flags} \
+                 keep limit {most}{cumulative}\n"
+            );
+            continue;
+        }
+        let action = one(rng, &["pass", "block"]);
+        let direction = one(rng, &["in", "in", "out"]);
+        let keep = one(rng, &["", " keep state"]);
+        out += &format!(
+            "{action} {direction}{quick} proto tcp from {source} to {destination}{keep}\n"
+        );
+    }
+    out += one(rng, &["", "block in from any to any\n"]);
+    out
+}
+
+/// The first line of rule sets of HP-UX.
+const HPUX: &str = "# hpux\n";
+
 fn text(rng: &mut Rng) -> String {
+    if rng.u8(..4) == 0 {
+        return hpux_text(rng);
+    }
     let mut out = String::new();
     for _ in 0..rng.usize(1..9) {
         let direction = one(rng, &["in", "out"]);
@@ -131,8 +186,9 @@ fn text(rng: &mut Rng) -> String {
             " group" => format!(" group {direction}1"),
             _ => String::new(),
         };
+        let rate = one(rng, &["", "", "", "", "", " pps 1", " pps 3"]);
         out += &format!(
-            "{action} {direction}{log}{quick}{on}{proto} {addresses}{flags}{with}{keeps}{group}\n"
+            "{action} {direction}{log}{quick}{on}{proto} {addresses}{flags}{with}{keeps}{group}{rate}\n"
         );
     }
     out += one(
@@ -146,7 +202,15 @@ fn text(rng: &mut Rng) -> String {
 fn lowered(text: &str, states_max: u32) -> Option<(RuleSet, Policy)> {
     let mut sources = Sources::new();
     let id = sources.add("rules", text);
-    let (file, found) = parse(text, id, &ParseOptions::default());
+    let language = match text.starts_with(HPUX) {
+        true => Language::Hpux,
+        false => Language::Ipf,
+    };
+    let reading = ParseOptions {
+        language,
+        ..ParseOptions::default()
+    };
+    let (file, found) = parse(text, id, &reading);
     if found.iter().any(|found| found.is_error()) {
         return None;
     }
@@ -179,6 +243,9 @@ struct Tally {
     out_of_window: u64,
     passed: u64,
     blocked: u64,
+    /// Of rule sets of HP-UX: connections above a limit, and those within one.
+    above: u64,
+    within: u64,
 }
 
 struct Judges<'p> {
@@ -199,6 +266,8 @@ impl Judges<'_> {
         let interface = if out { &met.out_iface } else { &met.in_iface };
         let facts = ipf_packet(&bytes, out, interface, LinkClass::default());
         let before = self.meaning.states.entries().len();
+        let exceeded = self.meaning.limits.entries().map(|limit| limit.exceeded);
+        let limits = (exceeded.sum::<u64>(), self.meaning.limits.added);
         let meant = self.meaning.judge(&facts, now_ms);
         if meant.outcome == Outcome::BadPacket {
             return Ok(());
@@ -207,6 +276,9 @@ impl Judges<'_> {
         tally.fragments += u64::from(meant.by_fragment);
         tally.hits += u64::from(meant.state.is_some() && meant.matched.is_empty());
         tally.made += u64::from(self.meaning.states.entries().len() > before);
+        let exceeded = |m: &Meaning<'_>| m.limits.entries().map(|l| l.exceeded).sum::<u64>();
+        tally.above += u64::from(exceeded(&self.meaning) > limits.0);
+        tally.within += u64::from(self.meaning.limits.added > limits.1);
         tally.out_of_window += u64::from(meant.attributes & 1 << 9 != 0);
         *(if meant.passes {
             &mut tally.passed
@@ -371,10 +443,17 @@ fn states_mean_the_same_in_the_kernel() {
     let kernel = learning();
     let policies = setting("WEIR_KERNEL_POLICIES", 300);
     let tally = compare(0..policies, 400, Some(&kernel));
-    let all = [tally.hits, tally.made, tally.out_of_window, tally.blocked];
+    let all = [
+        tally.hits,
+        tally.made,
+        tally.out_of_window,
+        tally.blocked,
+        tally.above,
+        tally.within,
+    ];
     assert!(all.iter().all(|count| *count > policies), "{tally:?}");
     // Rarer: not every text has a state made for a first fragment.
-    assert!(tally.fragments * 2 > policies, "{tally:?}");
+    assert!(tally.fragments * 4 > policies, "{tally:?}");
 }
 
 #[test]

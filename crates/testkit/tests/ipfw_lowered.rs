@@ -145,7 +145,7 @@ impl<'p> Both<'p> {
                     Reject::Unreach(code, _) => match answer {
                         RejectKind::Icmp(answer) => answer == code,
                         RejectKind::Icmp6(answer) => answer == if code == 3 { 4 } else { 0 },
-                        RejectKind::TcpReset => false,
+                        _ => false,
                     },
                     Reject::Abort | Reject::Abort6 => false,
                 },

@@ -3,56 +3,15 @@
 //! Each file is a text that another implementation can run: rules, packets, expected words. The
 //! words were computed from the statements of the language, not taken from this program.
 
+#[path = "ipf/case.rs"]
+mod case;
 mod common;
 
+use case::{Case, cases};
 use common::Folder;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-/// One case of a file.
-#[derive(Default)]
-struct Case {
-    name: String,
-    options: Vec<String>,
-    pools: String,
-    rules: String,
-    packets: String,
-    hex: bool,
-    expected: Vec<String>,
-}
-
-fn cases(text: &str) -> Vec<Case> {
-    let mut cases: Vec<Case> = Vec::new();
-    let mut section = "";
-    for line in text.lines() {
-        if let Some(name) = line.strip_prefix("== ") {
-            cases.push(Case {
-                name: name.to_owned(),
-                ..Case::default()
-            });
-            section = "";
-            continue;
-        }
-        if let Some(name) = line.strip_prefix("-- ") {
-            section = name;
-            continue;
-        }
-        let Some(case) = cases.last_mut() else {
-            continue;
-        };
-        case.hex |= section == "hex";
-        match section {
-            "options" => case.options.extend(line.split(' ').map(str::to_owned)),
-            "pools" => case.pools += &format!("{line}\n"),
-            "rules" => case.rules += &format!("{line}\n"),
-            "packets" | "hex" => case.packets += &format!("{line}\n"),
-            "expect" if !line.is_empty() => case.expected.push(line.to_owned()),
-            _ => assert!(line.is_empty(), "`{line}` in section `{section}`"),
-        }
-    }
-    cases
-}
 
 fn run(folder: &Path, case: &Case) -> Vec<String> {
     fs::write(folder.join("rules"), &case.rules).unwrap();
@@ -83,8 +42,7 @@ fn run(folder: &Path, case: &Case) -> Vec<String> {
 
 /// Runs a file and reports all cases that went another way; gives how many verdicts were compared.
 fn file(name: &str) -> usize {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/vectors/ipf");
-    let text = fs::read_to_string(path.join(name)).unwrap();
+    let text = case::text(name);
     let folder = Folder::new();
     let mut wrong = Vec::new();
     let mut compared = 0;

@@ -12,6 +12,8 @@ pub fn records(policy: &Policy) -> Vec<Learner> {
             return Learner::default();
         };
         let [v4, v6] = [Family::V4, Family::V6].map(|f| verdict_numbers(learner.verdict(f)));
+        let allocation = keeper.allocation;
+        let limits = allocation.unwrap_or_default();
         let flags = [
             (keeper.strict, layout::LEARN_STRICT),
             (keeper.loose, layout::LEARN_LOOSE),
@@ -26,7 +28,24 @@ pub fn records(policy: &Policy) -> Vec<Learner> {
                 layout::LEARN_FRAGMENTS_STRICT,
             ),
             (keeper.fragments_anyway, layout::LEARN_FRAGMENTS_ANYWAY),
+            (allocation.is_some(), layout::LEARN_LIMITED),
+            (limits.cumulative, layout::LEARN_CUMULATIVE),
+            (limits.resets, layout::LEARN_RESETS),
+            (limits.fails_closed, layout::LEARN_FAILS_CLOSED),
+            (
+                learner.log.as_ref().is_some_and(|log| log.or_block),
+                layout::LEARN_OR_BLOCK,
+            ),
+            (
+                keeper.max_sources.is_some() || keeper.max_per_source.is_some(),
+                layout::LEARN_SOURCES,
+            ),
         ];
+        let per_source = keeper.max_per_source;
+        let prefix = |width: u8| {
+            let length = per_source.and_then(|(_, length)| length);
+            length.unwrap_or(width).min(width)
+        };
         let set = flags.iter().filter(|(there, _)| *there);
         Learner {
             rule: learner.rule.0,
@@ -38,6 +57,15 @@ pub fn records(policy: &Policy) -> Vec<Learner> {
                 .map_or([u32::MAX; 2], |(forward, reverse)| [forward, reverse]),
             reject: [v4.1, v6.1],
             verdict: [v4.0, v6.0],
+            source_prefix: [prefix(32), prefix(128)],
+            sources: [
+                keeper.max_sources.unwrap_or(u32::MAX),
+                per_source.map_or(u32::MAX, |(most, _)| most),
+            ],
+            identity: keeper.identity,
+            connections: limits.limit,
+            alerts: limits.alerts.unwrap_or(0),
+            kind: limits.kind.into(),
             ..Learner::default()
         }
     };

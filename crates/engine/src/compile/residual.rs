@@ -298,7 +298,7 @@ fn flow_field(field: &CtField, out: &mut Test, blob: &mut Blob) -> Result<(), &'
 /// An operation as the image has it.
 pub fn operation(op: &Op, rule: RuleId, index: usize) -> layout::Op {
     let (kind, small, a, b) = match op {
-        Op::Log(log) => (layout::OP_LOG, log.level, 0, 0),
+        Op::Log(log) => (layout::OP_LOG, log.level, 0, u32::from(log.or_block)),
         Op::Nflog(log) => (layout::OP_NFLOG, 0, u32::from(log.group), log.size),
         Op::SetMark { value, mask } => (layout::OP_MARK, 0, *value, *mask),
         Op::SetConnmark { value, mask } => (layout::OP_CONNMARK, 0, *value, *mask),

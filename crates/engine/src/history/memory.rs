@@ -62,10 +62,23 @@ impl Histories {
                 self.words[at] += length.min(left);
                 length <= left
             }
+            kind::PER_SECOND => per_second(&mut self.words[at], &record, now_ms),
             kind::TIME => in_window(&record, now_ms.saturating_add_signed(self.wall_offset_ms)),
             _ => false,
         }
     }
+}
+
+/// Packets of a second: since when in milliseconds, and 20 bits of a count.
+fn per_second(word: &mut u64, record: &Record, now_ms: u64) -> bool {
+    const COUNT: u64 = (1 << 20) - 1;
+    let (mut since, mut count) = (*word >> 20, *word & COUNT);
+    if count == 0 || now_ms.saturating_sub(since) >= 1000 {
+        (since, count) = (now_ms, 0);
+    }
+    count = (count + 1).min(COUNT);
+    *word = since << 20 | count;
+    count <= record.a
 }
 
 /// 31 random bits for packet `count`: see `eval::history::random_31`.

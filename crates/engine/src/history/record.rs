@@ -15,6 +15,7 @@ pub mod kind {
     pub const NTH: u32 = 6;
     pub const QUOTA: u32 = 7;
     pub const TIME: u32 = 8;
+    pub const PER_SECOND: u32 = 9;
 }
 
 /// Bits of [`Record::flags`].
@@ -76,7 +77,8 @@ pub struct Record {
     /// Milliseconds after which a key is forgotten (hash limit); seconds east of UTC (time).
     pub span: u32,
     /// Limit: cost. Hash limit: rate. Recent: span in milliseconds, 0 for all. Connection limit:
-    /// count. Random: threshold. Nth: period. Quota: bytes. Time: first second.
+    /// count. Random: threshold. Nth: period. Quota: bytes. Time: first second. Per
+    /// second: packets.
     pub a: u64,
     /// Limit: cost of all tokens but one. Hash limit: burst. Recent: hits. Random: seed. Nth:
     /// packet. Time: last second.
@@ -115,6 +117,8 @@ const SET: &str = "set/";
 pub const HITS_MAX: u32 = 256;
 /// Connections that a connection limit can be asked for.
 pub const CONNECTIONS_MAX: u32 = 500;
+/// Packets in a second that are counted: the count is the low 20 bits of a word.
+pub const PER_SECOND_MAX: u32 = (1 << 20) - 2;
 /// Bytes that the groups of a connection limit aim at.
 const GROUP_BYTES: u32 = 4 << 20;
 /// Members that a group has room for above its count. Connections beyond that count as too many
@@ -278,6 +282,11 @@ fn parameters(
         HistoryKind::Quota(bytes) => {
             r.kind = kind::QUOTA;
             r.a = *bytes;
+        }
+        HistoryKind::PerSecond(most) => {
+            above(at, "packets in a second", *most, PER_SECOND_MAX)?;
+            r.kind = kind::PER_SECOND;
+            r.a = u64::from(*most);
         }
         HistoryKind::Time(window) => {
             r.kind = kind::TIME;

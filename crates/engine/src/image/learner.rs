@@ -22,10 +22,20 @@ pub struct Learner {
     pub reject: [u16; 2],
     /// `enum weir_verdict`, for IPv4 and IPv6.
     pub verdict: [u8; 2],
+    /// First bits that hosts counted as one have in common, for IPv4 and IPv6.
+    pub source_prefix: [u8; 2],
+    /// Hosts at once, and states at once of hosts counted as one; `u32::MAX`: no such limit.
+    pub sources: [u32; 2],
+    /// Names the rule over changes of its limits.
+    pub identity: u32,
+    /// Connections at once, see [`LEARN_LIMITED`].
+    pub connections: u32,
+    /// Records of connections above that: of the first and then of every so many; 0: none.
+    pub alerts: u32,
+    /// HP's number for the kind of source.
+    pub kind: u32,
     /// Zero.
-    pub padding: [u8; 2],
-    /// Zero.
-    pub reserved: [u32; 8],
+    pub reserved: [u32; 2],
 }
 
 /// The packet belongs to a learned state; noted there.
@@ -57,6 +67,18 @@ pub const LEARN_FRAGMENTS: u32 = 128;
 pub const LEARN_FRAGMENTS_STRICT: u32 = 256;
 /// It is also remembered where no state could be made.
 pub const LEARN_FRAGMENTS_ANYWAY: u32 = 512;
+/// Connections of a source to a destination and port are counted (HP-UX `keep limit`).
+pub const LEARN_LIMITED: u32 = 1024;
+/// Those of all sources of the rule together.
+pub const LEARN_CUMULATIVE: u32 = 2048;
+/// Who is above that limit gets a reset.
+pub const LEARN_RESETS: u32 = 4096;
+/// What no state can be made for is dropped then.
+pub const LEARN_FAILS_CLOSED: u32 = 8192;
+/// Packets of its states that can't be logged are dropped.
+pub const LEARN_OR_BLOCK: u32 = 16384;
+/// [`Learner::sources`] says something.
+pub const LEARN_SOURCES: u32 = 32768;
 
 /// Parameters of [`super::layout::TEST_IPF_WITH`]: what is looked at, and what of it must be there.
 #[derive(

@@ -317,7 +317,9 @@ fn verdict(number: u8, reject: u16) -> Verdict {
         (1, _) => Verdict::Accept,
         (3, 0) => Verdict::Reject(RejectKind::TcpReset),
         (3, 1) => Verdict::Reject(RejectKind::Icmp(reject as u8)),
-        (3, _) => Verdict::Reject(RejectKind::Icmp6(reject as u8)),
+        (3, 2) => Verdict::Reject(RejectKind::Icmp6(reject as u8)),
+        (3, 3) => Verdict::Reject(RejectKind::IcmpAsDestination(reject as u8)),
+        (3, _) => Verdict::Reject(RejectKind::Icmp6AsDestination(reject as u8)),
         _ => Verdict::Drop,
     }
 }

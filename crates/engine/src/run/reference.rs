@@ -4,7 +4,7 @@
 use super::{Flow, Live};
 use weir_policy::eval::history::Histories;
 use weir_policy::eval::track::{Seen, Tracker};
-use weir_policy::eval::{Learned, Locals, Passage, learned_verdict};
+use weir_policy::eval::{Learned, Locals, Passage};
 use weir_policy::model::{
     AddrType, CtState, DynamicTest, Family, HistoryId, IpfWith, LearnerId, Packet, Policy,
 };
@@ -100,8 +100,7 @@ impl Live for Reference {
     }
 
     fn learned(&mut self, packet: &Packet, passage: &Passage, now_ms: u64) -> bool {
-        let learners = &self.policy.learners;
-        self.learned.look(learners, packet, passage, now_ms)
+        self.learned.look(&self.policy, packet, passage, now_ms)
     }
 
     fn ipf_with(&self, with: &IpfWith, packet: &Packet, passage: &Passage) -> Option<bool> {
@@ -125,7 +124,7 @@ impl Live for Reference {
         let learner = &self.policy.learners[self.learned.found()?.learner.0 as usize];
         Some(super::Learned {
             rule: learner.rule,
-            verdict: learned_verdict(learner, packet),
+            verdict: self.learned.verdict(&self.policy, packet)?,
             counts: learner.counts,
             logs: learner.log.is_some(),
         })

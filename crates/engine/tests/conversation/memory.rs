@@ -47,7 +47,7 @@ fn hash_limit(rng: &mut Rng) -> HistoryKind {
 }
 
 fn kind(rng: &mut Rng) -> HistoryKind {
-    match rng.u8(..10) {
+    match rng.u8(..11) {
         0 => HistoryKind::Limit(Limit {
             cost: rng.u32(1..40_000),
             burst: rng.u32(1..8),
@@ -69,6 +69,7 @@ fn kind(rng: &mut Rng) -> HistoryKind {
                 packet: rng.u32(..every),
             }
         }),
+        9 => HistoryKind::PerSecond(rng.u32(1..20)),
         _ if rng.bool() => HistoryKind::Quota(rng.u64(..40_000)),
         _ => HistoryKind::Time(TimeWindow {
             date_start: rng.choice([0, 1_000_000]).unwrap(),

@@ -2,6 +2,7 @@
 //!
 //! Each file wraps one kind of call in functions that are safe to call with any arguments.
 
+pub mod addresses;
 pub mod bpf;
 pub mod clock;
 pub mod memory;

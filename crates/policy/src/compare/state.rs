@@ -326,6 +326,12 @@ pub fn verdict_word(verdict: Verdict) -> String {
         Verdict::Reject(RejectKind::TcpReset) => "reject (TCP reset)".to_owned(),
         Verdict::Reject(RejectKind::Icmp(code)) => format!("reject (ICMP 3/{code})"),
         Verdict::Reject(RejectKind::Icmp6(code)) => format!("reject (ICMPv6 1/{code})"),
+        Verdict::Reject(RejectKind::IcmpAsDestination(code)) => {
+            format!("reject (ICMP 3/{code} as its destination)")
+        }
+        Verdict::Reject(RejectKind::Icmp6AsDestination(code)) => {
+            format!("reject (ICMPv6 1/{code} as its destination)")
+        }
     }
 }
 

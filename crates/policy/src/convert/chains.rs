@@ -444,6 +444,9 @@ fn answer(kind: RejectKind, family: Family) -> Result<&'static str, Culprit> {
     let code = match kind {
         RejectKind::TcpReset => None,
         RejectKind::Icmp(code) | RejectKind::Icmp6(code) => Some(code),
+        RejectKind::IcmpAsDestination(_) | RejectKind::Icmp6AsDestination(_) => {
+            return Err(of_answer(kind));
+        }
     };
     let row = table.iter().find(|row| row.2 == code);
     row.map(|row| row.0).ok_or_else(|| of_answer(kind))

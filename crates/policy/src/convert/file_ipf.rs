@@ -88,6 +88,12 @@ fn action(verdict: Verdict) -> String {
         Verdict::Reject(RejectKind::TcpReset) => "block return-rst".to_owned(),
         Verdict::Reject(RejectKind::Icmp(code)) => format!("block return-icmp({code})"),
         Verdict::Reject(RejectKind::Icmp6(_)) => "block return-icmp(port-unr)".to_owned(),
+        Verdict::Reject(RejectKind::IcmpAsDestination(code)) => {
+            format!("block return-icmp-as-dest({code})")
+        }
+        Verdict::Reject(RejectKind::Icmp6AsDestination(_)) => {
+            "block return-icmp-as-dest(port-unr)".to_owned()
+        }
     }
 }
 

@@ -79,8 +79,13 @@ fn action(does: &Does, numbers: &HashMap<usize, usize>) -> Result<String, Culpri
                 Verdict::Accept => "allow".to_owned(),
                 Verdict::Drop => "deny".to_owned(),
                 Verdict::Reject(RejectKind::TcpReset) => "reset".to_owned(),
-                Verdict::Reject(RejectKind::Icmp(code)) => format!("unreach {code}"),
-                Verdict::Reject(RejectKind::Icmp6(code)) => format!("unreach6 {code}"),
+                // In whose name the answer is, ipfw can't say: the proof behind refuses it.
+                Verdict::Reject(RejectKind::Icmp(code) | RejectKind::IcmpAsDestination(code)) => {
+                    format!("unreach {code}")
+                }
+                Verdict::Reject(RejectKind::Icmp6(code) | RejectKind::Icmp6AsDestination(code)) => {
+                    format!("unreach6 {code}")
+                }
             };
             match log {
                 Some(_) => format!("{word} log"),

@@ -115,6 +115,7 @@ impl Learned {
         self.found = hit.map(|hit| Found {
             learner: LearnerId(hit.rule.0),
             reverse: hit.way == Way::Reverse,
+            refused: None,
         });
         hit.is_some()
     }

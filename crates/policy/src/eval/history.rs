@@ -38,6 +38,7 @@ struct Object {
     negated: bool,
     bucket: Bucket,
     count: u64,
+    since_ms: u64,
     connections: connlimit::Groups,
 }
 
@@ -136,6 +137,7 @@ impl Histories {
                 negated: negated[at],
                 bucket: Bucket::default(),
                 count: 0,
+                since_ms: 0,
                 connections: connlimit::Groups::default(),
             });
         Histories {
@@ -193,6 +195,13 @@ impl Histories {
                 length <= left
             }
             HistoryKind::Time(window) => in_window(window, now_ms / 1000),
+            HistoryKind::PerSecond(most) => {
+                if object.count == 0 || now_ms.saturating_sub(object.since_ms) >= 1000 {
+                    (object.since_ms, object.count) = (now_ms, 0);
+                }
+                object.count += 1;
+                object.count <= u64::from(*most)
+            }
         }
     }
 }

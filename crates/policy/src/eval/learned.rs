@@ -9,8 +9,9 @@
 use super::Passage;
 use super::dynamic::DynamicStates;
 use super::ipf::frag::{Fragments, Known};
+use super::ipf::limit::Limits;
 use super::ipf::state::{self, Hit, NewState};
-use super::ipf::{Flags, IpfPacket, Settings, may_be_kept};
+use super::ipf::{Flags, IpfPacket, Settings, may_be_kept, sources_fit};
 use crate::dialect::ipf::words::attribute;
 use crate::model::{
     Hook, IpfKeeper, IpfWith, Keeper, Learner, LearnerId, Packet, Policy, RejectKind, Verdict,
@@ -23,6 +24,8 @@ pub struct Found {
     pub learner: LearnerId,
     /// The packet goes the other way.
     pub reverse: bool,
+    /// The verdict, where it isn't the learner's: above a limit of connections.
+    pub refused: Option<Verdict>,
 }
 
 /// All states, and what is known of the packet being judged.
@@ -32,6 +35,8 @@ pub struct Learned {
     pub states: state::Table,
     /// Lifetimes and the like.
     pub settings: Settings,
+    /// Limits of connections.
+    pub limits: Limits,
     /// States of ipfw.
     pub(super) dynamic: DynamicStates,
     fragments: Fragments,
@@ -54,7 +59,7 @@ pub fn learned_verdict(learner: &Learner, packet: &Packet) -> Verdict {
 }
 
 /// How a learner of IPFilter keeps states; `None` for those of other languages.
-fn keeper(learner: &Learner) -> Option<&IpfKeeper> {
+pub(super) fn keeper(learner: &Learner) -> Option<&IpfKeeper> {
     match &learner.keeper {
         Keeper::Ipf(keeper) => Some(keeper),
         Keeper::Ipfw(_) => None,
@@ -72,6 +77,15 @@ impl Learned {
     #[must_use]
     pub fn found(&self) -> Option<Found> {
         self.found
+    }
+
+    /// What the state that was found says of the packet.
+    #[must_use]
+    pub fn verdict(&self, policy: &Policy, packet: &Packet) -> Option<Verdict> {
+        let found = self.found?;
+        let learner = &policy.learners[found.learner.0 as usize];
+        let own = || learned_verdict(learner, packet);
+        Some(found.refused.unwrap_or_else(own))
     }
 
     /// Whether the last look found a state but for its window.
@@ -110,14 +124,15 @@ impl Learned {
     /// Whether the packet belongs to a state, which notes it.
     pub fn look(
         &mut self,
-        learners: &[Learner],
+        policy: &Policy,
         packet: &Packet,
         passage: &Passage,
         now_ms: u64,
     ) -> bool {
+        let learners = &policy.learners;
         self.begin();
         self.states.expire(now_ms);
-        self.states.events.clear();
+        self.settle(now_ms);
         self.fragments.expire(now_ms);
         let Some(facts) = self.facts(packet, passage) else {
             return false;
@@ -130,6 +145,7 @@ impl Learned {
                     self.found = Some(Found {
                         learner: LearnerId(learner as u32),
                         reverse: false,
+                        refused: None,
                     });
                     return true;
                 }
@@ -149,6 +165,7 @@ impl Learned {
         self.found = hit.map(|hit| Found {
             learner: LearnerId(self.states.get(hit.at).rule as u32),
             reverse: hit.reverse,
+            refused: None,
         });
         if let Some(found) = self.found {
             let learner = &learners[found.learner.0 as usize];
@@ -157,7 +174,20 @@ impl Learned {
                 self.keep_fragments(learner, found.learner, &facts, now_ms);
             }
         }
-        hit.is_some()
+        hit.is_some() || self.known_limit(policy, &facts, now_ms)
+    }
+
+    /// Remembers the datagram of a fragment that made a state.
+    pub(super) fn keep_fragments_of(
+        &mut self,
+        policy: &Policy,
+        id: LearnerId,
+        facts: &IpfPacket,
+        now_ms: u64,
+    ) {
+        if facts.is(attribute::FRAG) {
+            self.keep_fragments(&policy.learners[id.0 as usize], id, facts, now_ms);
+        }
     }
 
     /// Remembers a fragment's datagram.
@@ -195,7 +225,10 @@ impl Learned {
         let Some(facts) = self.facts(packet, passage) else {
             return false;
         };
-        let made = !keeper.state || self.make(policy, (id, keeper), &facts, now_ms);
+        if keeper.allocation.is_some() {
+            return self.allocate(policy, id, &facts, now_ms);
+        }
+        let made = !keeper.state || self.make(policy, (id, keeper), &facts, None, now_ms);
         let fragments = match made {
             true => keeper.state || keeper.fragments.is_some(),
             false => keeper.fragments.is_some() && keeper.fragments_anyway,
@@ -207,11 +240,12 @@ impl Learned {
     }
 
     /// Makes a state, where that is possible.
-    fn make(
+    pub(super) fn make(
         &mut self,
         policy: &Policy,
         (id, keeper): (LearnerId, &IpfKeeper),
         facts: &IpfPacket,
+        limit: Option<usize>,
         now_ms: u64,
     ) -> bool {
         let number = id.0 as usize;
@@ -223,6 +257,10 @@ impl Learned {
             }
             None => states.len() < policy.states_max as usize,
         };
+        let own = states.iter().filter(|state| state.rule == number);
+        let sources = own.map(|state| (state.family, state.source));
+        let limits = (keeper.max_sources, keeper.max_per_source);
+        let room = room && sources_fit(limits, (facts.family, facts.source), sources);
         let oow = if self.out_of_window {
             attribute::OOW
         } else {
@@ -249,7 +287,7 @@ impl Learned {
             loose: keeper.loose,
             age_ms: keeper.age.map(seconds),
             tag: None,
-            limit: None,
+            limit,
             now_ms,
             lifetimes: self.settings.lifetimes,
         };

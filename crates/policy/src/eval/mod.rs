@@ -9,6 +9,7 @@
 //! tracking looks at the packet after raw at PREROUTING and OUTPUT, and at any other hook only if
 //! it has not been looked at before.
 
+mod allocation;
 mod dynamic;
 mod fields;
 pub mod history;
@@ -315,7 +316,8 @@ impl<'p> Evaluator<'p> {
         let log = learner.log.iter();
         out.ops
             .extend(log.map(|log| (learner.rule, Op::Log(log.clone()))));
-        Walked::Verdict(learned_verdict(learner, packet), learner.rule)
+        let verdict = self.learned.verdict(policy, packet);
+        Walked::Verdict(verdict.unwrap_or(Verdict::Drop), learner.rule)
     }
 
     fn end_of_chain(
@@ -404,8 +406,8 @@ impl<'p> Evaluator<'p> {
                 None => Truth::Absent,
             },
             Cond::Learned => {
-                let (learned, learners) = (&mut self.learned, &self.policy.learners);
-                learned.look(learners, packet, passage, now_ms).into()
+                let (learned, policy) = (&mut self.learned, self.policy);
+                learned.look(policy, packet, passage, now_ms).into()
             }
             Cond::Learn(id) => {
                 let (learned, policy) = (&mut self.learned, self.policy);

@@ -22,6 +22,10 @@ pub enum RejectKind {
     Icmp(u8),
     /// ICMPv6 type 1 with this code (RFC 4443).
     Icmp6(u8),
+    /// [`RejectKind::Icmp`] in the name of the packet's destination.
+    IcmpAsDestination(u8),
+    /// [`RejectKind::Icmp6`] in the name of the packet's destination.
+    Icmp6AsDestination(u8),
 }
 
 /// Where evaluation goes after a rule matched.
@@ -145,6 +149,8 @@ pub struct LogOp {
     pub ip_options: bool,
     /// Print the owner's user id.
     pub uid: bool,
+    /// A packet that can't be logged is dropped.
+    pub or_block: bool,
 }
 
 /// A record for a netlink group.

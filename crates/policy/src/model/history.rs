@@ -33,6 +33,8 @@ pub enum HistoryKind {
     Quota(u64),
     /// Wall-clock window.
     Time(TimeWindow),
+    /// So many packets in a second; the next second begins with the first packet behind it.
+    PerSecond(u32),
 }
 
 /// A token bucket that starts full: holds while it has a token, and takes one.

@@ -66,6 +66,33 @@ pub struct IpfKeeper {
     pub limit: Option<u32>,
     /// Seconds that a state lives after a packet: forward, reverse.
     pub age: Option<(u32, u32)>,
+    /// Hosts that states of this rule may come from at once.
+    pub max_sources: Option<u32>,
+    /// States of this rule at once from hosts that have so many first bits in common; without a
+    /// number, from one host.
+    pub max_per_source: Option<(u32, Option<u8>)>,
+    /// Connections that a source may have at once; see [`crate::eval::ipf::limit`].
+    pub allocation: Option<Allocation>,
+    /// A number for the rule that its limits are no part of, so that changed ones count on.
+    pub identity: u32,
+}
+
+/// HP-UX's `keep limit`: a new connection counts for its source, destination and port, and later
+/// ones meet that count in front of all rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allocation {
+    /// HP's number for the kind of source.
+    pub kind: u8,
+    /// Connections at once.
+    pub limit: u32,
+    /// All sources of the rule share them, and each connection meets the rules.
+    pub cumulative: bool,
+    /// Who is above the limit gets a reset.
+    pub resets: bool,
+    /// Records are written of the first connection above the limit, and then of every so many.
+    pub alerts: Option<u32>,
+    /// What no state can be made for is dropped; otherwise it passes.
+    pub fails_closed: bool,
 }
 
 /// What IPFilter's `with` asks of a packet; see [`crate::dialect::ipf::words`] for the bits.

@@ -28,7 +28,7 @@ pub use history::{
     ConnLimit, HashKey, HashLimit, HistoryId, HistoryKind, HistoryObject, Limit, Recent,
     RecentAction, Statistic, TimeWindow,
 };
-pub use learned::{IpfKeeper, IpfWith, Keeper, Learner, LearnerId};
+pub use learned::{Allocation, IpfKeeper, IpfWith, Keeper, Learner, LearnerId};
 pub use packet::handling;
 pub use packet::{CtState, Direction, Fragment, Packet, PacketType, Transport};
 pub use policy::{

@@ -95,6 +95,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let texts = input::read_files(&args.files.files)?;
     crate::ipfw::live::refuse_scripts(&texts)?;
     let mut reading = args.files.reading.clone();
+    reading.netns.clone_from(&args.netns);
     let texts = match crate::ipfw::are_meant(&texts, reading.dialect.as_deref()) {
         true => {
             // Settings alone don't look like rules.
@@ -111,8 +112,9 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let mut kernel = None;
     if !args.dry_run {
         let opened = kernel.insert(Kernel::open(args.netns.as_deref())?);
-        // Early drop asks for programs that the policy alone doesn't tell of.
-        if args.early_drop.is_none() {
+        // Early drop asks for programs that the policy alone doesn't tell of; and iptables may load
+        // the kernel's connection tracking, which programs loaded before it would not know.
+        if args.early_drop.is_none() && args.nat == Nat::Keep {
             opened.plane.load_ahead(policy);
         }
     }

@@ -73,7 +73,7 @@ pub struct Args {
     /// Print each rule as loaded.
     #[arg(short = 'v')]
     verbose: bool,
-    /// Resynchronise addresses of interfaces: weir follows them by itself.
+    /// Ask for the addresses of interfaces again.
     #[arg(short = 'y')]
     resync: bool,
     /// Print the hits of the rules of the files, and zero them.
@@ -162,6 +162,10 @@ fn change(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         true => Exit::Done,
         false => change.run(&mut live, &reading_of(args), out)?,
     };
+    if args.resync && change.is_nothing() && live.kernel.generation().is_some() {
+        let rules = live.listed();
+        live.replace(&rules, &[])?;
+    }
     if args.disable {
         live.disable()?;
     }

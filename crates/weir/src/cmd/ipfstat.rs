@@ -9,7 +9,7 @@ use crate::capture::Capture;
 use crate::exit::{Exit, failure};
 use crate::ipf::files::{Reading, Rules};
 use crate::ipf::live::Live;
-use crate::ipf::states;
+use crate::ipf::{limits, states};
 use crate::output::Output;
 use std::path::PathBuf;
 use weir_engine::packet::ipf::{LinkClass, ipf_packet};
@@ -119,7 +119,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         }
     }
     if args.limits {
-        return limits(&evaluator, args.verbose, out);
+        return limits_of(&evaluator, args.verbose, out);
     }
     if let Some(rule) = &args.rule {
         return limit_of_rule(&evaluator, rule, out);
@@ -140,15 +140,13 @@ fn enforced(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         let message = "--packets needs rule files: the enforced lists have hits of their own";
         return Err(failure(Exit::Usage, message));
     }
-    let wants = [(args.limits, "-L"), (args.rule.is_some(), "-r")];
-    if let Some((_, what)) = wants.iter().find(|(wanted, _)| *wanted) {
-        let message = format!(
-            "{what} of the enforced lists is not offered: `weir flows` lists \
-            what is tracked"
-        );
-        return Err(failure(Exit::Unsupported, message));
-    }
     let live = Live::open(args.netns.as_deref())?;
+    match (&args.rule, args.limits, args.verbose) {
+        (Some(rule), ..) => return limits::of_rule(&live, rule, out),
+        (None, true, true) => return limits::list(&live, out),
+        (None, true, false) => return limits::statistics(&live, out),
+        _ => {}
+    }
     match (args.top, args.states, args.list) {
         (true, ..) => return states::top(&live, out),
         (_, true, true) => return states::list(&live, out),
@@ -281,7 +279,7 @@ impl Lists<'_> {
 }
 
 /// HP-UX `-L` and `-vL`: connection limits in use.
-fn limits(evaluator: &Evaluator<'_>, each: bool, out: &mut Output) -> anyhow::Result<Exit> {
+fn limits_of(evaluator: &Evaluator<'_>, each: bool, out: &mut Output) -> anyhow::Result<Exit> {
     use weir_policy::eval::ipf::limit::{LimitType, host};
     if each {
         out.line("Type @group:rule source,port destination,port Limit Current (exceeded)")?;

@@ -1,14 +1,16 @@
 //! `weir ipmon`: what IPFilter rules log, in the words of IPFilter's `ipmon`.
 //!
 //! In: the kernel's events of an enforced policy, or records that `-B` saved. Out: one line a
-//! record, on standard output, in a file or to syslog. Only packets are recorded: states (S) and
-//! translations (N) have none. It ends when the policy is unloaded. One process at a time can read.
+//! record, on standard output, in a file or to syslog. Packets (I) and states (S) are recorded;
+//! translations (N) are never made. It ends when the policy is unloaded. One process at a time can
+//! read, and records of states are written only while it does.
 
 use crate::enforce::nothing_enforced;
 use crate::exit::{Exit, OrExit, failure};
 use crate::input;
 use crate::ipf::live::Live;
 use crate::ipf::records::Saved;
+use crate::ipf::state_records::{self, Line};
 use crate::kernel::{Kernel, plane_error};
 use crate::output::Output;
 use std::fs::{File, OpenOptions};
@@ -16,7 +18,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_policy::eval::ipf::log::{Record, Style};
+use weir_policy::eval::ipf::log::{Record, Style, date};
 use weir_policy::model::Policy;
 
 /// Options of `weir ipmon`.
@@ -50,6 +52,9 @@ pub struct Args {
     /// All kinds but these.
     #[arg(short = 'O', value_name = "NSI")]
     but: Option<String>,
+    /// HP-UX: the summaries of cumulative limits, which begin to count anew; then ends.
+    #[arg(short = 'r')]
+    cumulative: bool,
     /// Send the lines to syslog, without their date.
     #[arg(short = 's')]
     syslog: bool,
@@ -79,6 +84,8 @@ const TICK: Duration = Duration::from_millis(200);
 const SYSLOG: &str = "/dev/log";
 /// The facility of lines whose rule says none: local0 (RFC 5424 section 6.2.1).
 const LOCAL0: u8 = 16;
+/// The priority of records about states.
+const NOTICE: u8 = 5;
 
 /// Prints.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
@@ -91,7 +98,38 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     if let Some(path) = &args.from {
         return saved(path, &mut writer);
     }
+    if args.cumulative {
+        return cumulative(args, &mut writer);
+    }
     follow(args, &mut writer)
+}
+
+/// A saved record.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Kept {
+    Packet(Saved),
+    State(Line),
+}
+
+/// The summaries of cumulative limits.
+fn cumulative(args: &Args, writer: &mut Writer<'_>) -> anyhow::Result<Exit> {
+    let live = Live::open(args.netns.as_deref())?;
+    if live.kernel.generation().is_none() {
+        return Err(nothing_enforced());
+    }
+    let plane = &live.kernel.plane;
+    for limit in plane.report_cumulative().map_err(plane_error)? {
+        let age = plane.age(limit.first_ms).map_err(plane_error)?;
+        let now_ms = wall_clock();
+        let first_ms = now_ms.saturating_sub(age.as_millis() as u64);
+        writer.state(&Line {
+            time_ms: now_ms,
+            state: state_records::summary(&limit, &live, first_ms),
+        })?;
+    }
+    writer.out.flush()?;
+    Ok(Exit::Done)
 }
 
 /// Records of a file.
@@ -100,11 +138,15 @@ fn saved(path: &Path, writer: &mut Writer<'_>) -> anyhow::Result<Exit> {
     let file = File::open(path).or_exit(Exit::Usage, cannot())?;
     for (number, line) in BufReader::new(file).lines().enumerate() {
         let line = line.or_exit(Exit::Usage, cannot())?;
-        let record: Saved = serde_json::from_str(&line).or_exit(
+        let record: Kept = serde_json::from_str(&line).or_exit(
             Exit::Usage,
             format!("{}:{}: not a saved record", path.display(), number + 1),
         )?;
-        if writer.write(&record)? {
+        let last = match record {
+            Kept::Packet(record) => writer.write(&record)?,
+            Kept::State(line) => writer.state(&line)?,
+        };
+        if last {
             break;
         }
     }
@@ -131,6 +173,10 @@ fn follow(args: &Args, writer: &mut Writer<'_>) -> anyhow::Result<Exit> {
     while let Some(generation) = live.kernel.generation() {
         let policy = policy_of(&live.kernel)?;
         let mut reader = live.kernel.plane.events().map_err(plane_error)?;
+        let mut states = match writer.states {
+            true => live.kernel.plane.state_records().map_err(plane_error)?,
+            false => None,
+        };
         if std::mem::take(&mut flush) {
             reader.discard();
         }
@@ -147,6 +193,13 @@ fn follow(args: &Args, writer: &mut Writer<'_>) -> anyhow::Result<Exit> {
                     return Ok(Exit::Done);
                 }
             }
+            if let Some(reader) = &mut states {
+                for line in lines(&live, reader, generation)? {
+                    if writer.state(&line)? {
+                        return Ok(Exit::Done);
+                    }
+                }
+            }
             writer.out.flush()?;
             if is_over() {
                 return Ok(Exit::Done);
@@ -156,9 +209,44 @@ fn follow(args: &Args, writer: &mut Writer<'_>) -> anyhow::Result<Exit> {
                 break;
             }
         }
+        drop(states);
         live = Live::open(None)?;
     }
     Ok(Exit::Done)
+}
+
+/// The records about states that are there.
+fn lines(
+    live: &Live,
+    reader: &mut weir_plane::records::Reader<'_>,
+    generation: u32,
+) -> anyhow::Result<Vec<Line>> {
+    let plane = &live.kernel.plane;
+    // Asking for the time takes states out that are over, which is recorded.
+    plane.age(0).map_err(plane_error)?;
+    let mut records = Vec::new();
+    reader.read(|record| {
+        records.push(record);
+        true
+    });
+    if records.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names = plane.interfaces().map_err(plane_error)?;
+    let now_ms = wall_clock();
+    let wall = |time_ms| -> anyhow::Result<u64> {
+        let age = plane.age(time_ms).map_err(plane_error)?;
+        Ok(now_ms.saturating_sub(age.as_millis() as u64))
+    };
+    let mut out = Vec::new();
+    for record in &records {
+        let first_ms = wall(record.first_ms)?;
+        if let Some(state) = state_records::line(record, live, generation, first_ms, &names) {
+            let time_ms = wall(record.time_ms)?;
+            out.push(Line { time_ms, state });
+        }
+    }
+    Ok(out)
 }
 
 fn policy_of(kernel: &Kernel) -> anyhow::Result<Policy> {
@@ -181,6 +269,7 @@ struct Writer<'a> {
     names: Names,
     written: u64,
     packets: bool,
+    states: bool,
 }
 
 impl<'a> Writer<'a> {
@@ -198,15 +287,19 @@ impl<'a> Writer<'a> {
             }
             false => None,
         };
-        let has_packets = |kinds: &String| kinds.contains('I');
-        let wanted = args.all || args.only.as_ref().is_none_or(has_packets);
+        let wants = |letter: char| {
+            let has = |kinds: &String| kinds.contains(letter);
+            let wanted = args.all || args.only.as_ref().is_none_or(has);
+            wanted && !args.but.as_ref().is_some_and(has)
+        };
         Ok(Writer {
             syslog,
             log: args.log.as_ref().map(append).transpose()?,
             save: args.save.as_ref().map(append).transpose()?,
             names: Names::of(args.names),
             written: 0,
-            packets: wanted && !args.but.as_ref().is_some_and(has_packets),
+            packets: wants('I'),
+            states: wants('S'),
             args,
             out,
         })
@@ -235,15 +328,37 @@ impl<'a> Writer<'a> {
             let headers = record.packet.length - record.packet.data.min(record.packet.length);
             text += &dump(bytes.get(headers as usize..).unwrap_or_default());
         }
-        self.line(&text, &record)?;
+        let facility = record.level.map_or(LOCAL0, |level| level.0);
+        self.line(&text, facility * 8 + record.priority())?;
+        self.is_last()
+    }
+
+    /// Counts a record; whether it was the last one that was asked for.
+    fn is_last(&mut self) -> anyhow::Result<bool> {
         self.written += 1;
         Ok(self.args.count.is_some_and(|count| self.written >= count))
     }
 
-    fn line(&mut self, text: &str, record: &Record) -> anyhow::Result<()> {
+    /// Writes a record about a state; whether it was the last one that was asked for.
+    fn state(&mut self, line: &Line) -> anyhow::Result<bool> {
+        if !self.states {
+            return Ok(false);
+        }
+        if let Some(file) = &mut self.save {
+            let line = serde_json::to_string(line)? + "\n";
+            let written = file.write_all(line.as_bytes());
+            written.or_exit(Exit::Usage, "can't save a record")?;
+        }
+        let text = match self.args.syslog {
+            true => line.state.clone(),
+            false => format!("{} {}", date(line.time_ms), line.state),
+        };
+        self.line(&text, LOCAL0 * 8 + NOTICE)?;
+        self.is_last()
+    }
+
+    fn line(&mut self, text: &str, priority: u8) -> anyhow::Result<()> {
         if let Some(socket) = &self.syslog {
-            let facility = record.level.map_or(LOCAL0, |level| level.0);
-            let priority = facility * 8 + record.priority();
             let message = format!("<{priority}>ipmon[{}]: {text}", std::process::id());
             let sent = socket.send(message.as_bytes());
             return sent.map(drop).or_exit(Exit::Kernel, "can't send to syslog");

@@ -215,6 +215,8 @@ fn reject_name(kind: RejectKind) -> String {
         RejectKind::TcpReset => "tcp-reset".to_owned(),
         RejectKind::Icmp(code) => format!("icmp 3/{code}"),
         RejectKind::Icmp6(code) => format!("icmpv6 1/{code}"),
+        RejectKind::IcmpAsDestination(code) => format!("icmp 3/{code} as its destination"),
+        RejectKind::Icmp6AsDestination(code) => format!("icmpv6 1/{code} as its destination"),
     }
 }
 

@@ -23,6 +23,12 @@ pub fn verdict(verdict: Verdict) -> String {
         Verdict::Reject(RejectKind::TcpReset) => "REJECT (TCP reset)".to_owned(),
         Verdict::Reject(RejectKind::Icmp(code)) => format!("REJECT (ICMP 3/{code})"),
         Verdict::Reject(RejectKind::Icmp6(code)) => format!("REJECT (ICMPv6 1/{code})"),
+        Verdict::Reject(RejectKind::IcmpAsDestination(code)) => {
+            format!("REJECT (ICMP 3/{code} as its destination)")
+        }
+        Verdict::Reject(RejectKind::Icmp6AsDestination(code)) => {
+            format!("REJECT (ICMPv6 1/{code} as its destination)")
+        }
     }
 }
 

@@ -270,5 +270,6 @@ fn history(kind: &HistoryKind) -> String {
         }
         HistoryKind::Quota(bytes) => format!("quota of {bytes} bytes"),
         HistoryKind::Time(_) => "time window".to_owned(),
+        HistoryKind::PerSecond(most) => format!("at most {most} packets in a second"),
     }
 }

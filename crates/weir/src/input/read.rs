@@ -30,6 +30,9 @@ pub struct ReadingArgs {
     /// Only warn of host names that nobody knows; such rules match nothing (ipf, hpux).
     #[arg(long)]
     pub lenient: bool,
+    /// The namespace whose interfaces the rules are about; default: the present one.
+    #[arg(skip)]
+    pub netns: Option<String>,
 }
 
 /// Reads the files.

@@ -1,16 +1,20 @@
 //! IPFilter rules for the kernel: lowered to the rule model like any other language.
 //!
-//! In: texts. Out: their policy with all messages. What remembers packets is refused by name; see
-//! `weir_policy::dialect::ipf::lower`.
+//! In: texts, and the addresses of interfaces where rules ask for them. Out: their policy with all
+//! messages. What can't be enforced is refused by name; see `weir_policy::dialect::ipf::lower`.
 
 use super::check::reading_of;
 use super::files::Rules;
+use super::tunables;
 use crate::input::ReadingArgs;
 use crate::state::SavedSource;
+use std::net::IpAddr;
 use weir_policy::dialect::ipf::Language;
-use weir_policy::dialect::ipf::lower::{LowerOptions, lower};
-use weir_policy::model::Policy;
-use weir_policy::syntax::{Diagnostic, Sources};
+use weir_policy::dialect::ipf::ast::{Address, Name};
+use weir_policy::dialect::ipf::lower::{InterfaceNet, InterfaceNets, LowerOptions, lower};
+use weir_policy::eval::ipf::Settings;
+use weir_policy::model::{Family, Policy};
+use weir_policy::syntax::{Diagnostic, Sources, Span};
 
 /// Rules after lowering.
 pub struct Lowered {
@@ -22,25 +26,108 @@ pub struct Lowered {
     pub policy: Option<Policy>,
 }
 
+/// The settings of the files, as far as the kernel's side has them; the others are told.
+fn options_of(rules: &mut Rules) -> LowerOptions {
+    let usual = LowerOptions::default();
+    let mut settings = Settings {
+        state_max: usual.states_max,
+        exact_headers: rules.file.language == Language::Hpux,
+        ..Settings::default()
+    };
+    let mut unused = Vec::new();
+    for setting in rules.settings() {
+        let before = settings.clone();
+        let known = tunables::set(&mut settings, &setting.name, setting.value);
+        let has = |s: &Settings| {
+            let limits = (s.limits_on, s.limit_fails_closed);
+            (
+                s.default_block,
+                s.log_quick_ends,
+                s.state_max,
+                s.exact_headers,
+                limits,
+            )
+        };
+        if known == Ok(true) && has(&before) != has(&settings) || before == settings {
+            continue;
+        }
+        let message = format!("`set {}` is not used by the kernel's side", setting.name);
+        let found = Diagnostic::warning("setting-unused", setting.at.0, message);
+        unused.push(found.help("`weir ipftest` and `weir explain` use it"));
+    }
+    rules.diagnostics.extend(unused);
+    LowerOptions {
+        default_block: settings.default_block,
+        log_quick_ends: settings.log_quick_ends,
+        states_max: settings.state_max,
+        exact_headers: settings.exact_headers,
+        limits_on: settings.limits_on,
+        limit_fails_closed: settings.limit_fails_closed,
+        ..usual
+    }
+}
+
+/// The addresses of interfaces, when a rule asks for any. A named interface without one is told.
+fn interfaces(rules: &mut Rules, netns: Option<&str>) -> InterfaceNets {
+    let mut nets = InterfaceNets::new();
+    let asked: Vec<(Span, Name)> = rules
+        .set
+        .rules
+        .iter()
+        .filter_map(|rule| Some((rule.at.0, rule.fields()?)))
+        .flat_map(|(at, fields)| [(at, &fields.source), (at, &fields.destination)])
+        .filter_map(|(at, side)| match &side.address {
+            Address::Interface(name, _) => Some((at, name.clone())),
+            _ => None,
+        })
+        .collect();
+    if asked.is_empty() {
+        return nets;
+    }
+    for known in weir_plane::space::interface_addresses(netns).unwrap_or_default() {
+        nets.0
+            .entry(known.interface.clone())
+            .or_default()
+            .push(net_of(&known));
+    }
+    for (at, name) in asked {
+        if !nets.0.contains_key(&*name) {
+            let message = format!("interface `{name}` has no address here");
+            let found = Diagnostic::warning("no-address", at, message);
+            let found = found.help("its address matches nothing until `weir apply` runs again");
+            rules.diagnostics.push(found);
+        }
+    }
+    nets
+}
+
+fn net_of(known: &weir_plane::Address) -> InterfaceNet {
+    let bits = |address: IpAddr| match address {
+        IpAddr::V4(four) => u128::from(four.to_bits()),
+        IpAddr::V6(six) => six.to_bits(),
+    };
+    InterfaceNet {
+        family: match known.address {
+            IpAddr::V4(_) => Family::V4,
+            IpAddr::V6(_) => Family::V6,
+        },
+        address: bits(known.address),
+        prefix: known
+            .mask
+            .map_or(u8::MAX, |mask| bits(mask).count_ones() as u8),
+        broadcast: known.other.filter(|_| !known.peer).map(bits),
+        peer: known.other.filter(|_| known.peer).map(bits),
+    }
+}
+
 /// Reads and lowers texts.
 pub fn lower_texts(texts: &[SavedSource], args: &ReadingArgs) -> Lowered {
     let mut rules = Rules::of_texts(texts, &reading_of(args));
     rules.refuse_translations();
-    let unused: Vec<Diagnostic> = rules
-        .settings()
-        .map(|setting| {
-            let message = format!("`set {}` is not used by the kernel's side", setting.name);
-            let found = Diagnostic::warning("setting-unused", setting.at.0, message);
-            found.help("`weir ipftest` and `weir explain` use it")
-        })
-        .collect();
-    rules.diagnostics.extend(unused);
+    let mut options = options_of(&mut rules);
     let mut policy = None;
     if !rules.diagnostics.iter().any(Diagnostic::is_error) {
-        let options = LowerOptions {
-            exact_headers: rules.file.language == Language::Hpux,
-            ..LowerOptions::default()
-        };
+        options.interfaces = interfaces(&mut rules, args.netns.as_deref());
         let (made, found) = lower(&rules.set, &rules.tables, &rules.sources, options);
         rules.diagnostics.extend(found);
         policy = made;

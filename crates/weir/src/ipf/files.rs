@@ -134,7 +134,8 @@ impl Rules {
         out
     }
 
-    fn add_pools(&mut self, name: &str, text: &str) {
+    /// Takes in the text of a pool file.
+    pub fn add_pools(&mut self, name: &str, text: &str) {
         let id = self.sources.add(name, text);
         let (file, found) = pool::parse(text, id);
         self.diagnostics.extend(found);

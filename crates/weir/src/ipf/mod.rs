@@ -10,13 +10,17 @@ pub mod enforce;
 pub mod files;
 pub mod hex;
 pub mod judge;
+pub mod limits;
 pub mod live;
 pub mod packets;
 pub mod records;
 pub mod show;
+pub mod state_records;
 pub mod states;
 pub mod text;
 pub mod tunables;
+#[cfg(test)]
+mod vectors;
 
 use crate::input::ReadingArgs;
 use crate::state::SavedSource;

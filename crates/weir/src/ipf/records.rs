@@ -60,6 +60,15 @@ pub fn rule_of(policy: &Policy, id: u32, rules: usize) -> Option<usize> {
     by.filter(|&number| number < rules)
 }
 
+/// Where a rule is, as the log prints it: `@GROUP:NUMBER`.
+pub fn place(set: &RuleSet, number: usize) -> String {
+    let group = set.rules[number].group.as_deref().unwrap_or("0");
+    match position(set, number) {
+        Some(at) => format!("@{group}:{}", at + 1),
+        None => format!("@{group}:?"),
+    }
+}
+
 /// The position of a rule in its list.
 fn position(set: &RuleSet, number: usize) -> Option<u32> {
     let rule = &set.rules[number];

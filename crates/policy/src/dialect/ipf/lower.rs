@@ -9,12 +9,15 @@
 //!
 //! Where rules keep states, each list begins with a look at them (`keep`).
 //!
-//! Not here yet, refused by name: `keep frags`, `pps`, whatever sends packets elsewhere, and
-//! conditions that [`crate::model::Packet`] has no field for. `eval::ipf` is the meaning; tests
-//! compare both.
+//! Not here yet, refused by name: whatever sends packets elsewhere, and conditions that
+//! [`crate::model::Packet`] has no field for. `eval::ipf` is the meaning; tests compare both.
 
 mod conditions;
+mod interfaces;
 mod keep;
+mod limits;
+
+pub use interfaces::{InterfaceNet, InterfaceNets};
 
 pub use keep::STATES_MAX;
 
@@ -22,14 +25,14 @@ use super::ast::{Action, Direction, Name, Return, Rule};
 use super::load::{List, RuleSet, Unit, unit};
 use crate::eval::ipf::Tables;
 use crate::model::{
-    Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, Hook, LogOp, Op, Origin, Policy,
-    RangeSet, RejectKind, Root, RuleId, SourceId, Table, Test, Verdict,
+    Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, HistoryId, Hook, LogOp, Op, Origin,
+    Policy, RangeSet, RejectKind, Root, RuleId, SourceId, Table, Test, Verdict,
 };
 use crate::syntax::{Diagnostic, Sources};
 use std::collections::BTreeMap;
 
 /// How to lower.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LowerOptions {
     /// Packets that no rule matched are blocked.
     pub default_block: bool,
@@ -39,6 +42,12 @@ pub struct LowerOptions {
     pub states_max: u32,
     /// As HP-UX: `v6hdrs` is the exact set of headers.
     pub exact_headers: bool,
+    /// HP-UX limits of connections are on.
+    pub limits_on: bool,
+    /// They drop what no state can be made for.
+    pub limit_fails_closed: bool,
+    /// Addresses of interfaces, for rules that name them.
+    pub interfaces: InterfaceNets,
 }
 
 impl Default for LowerOptions {
@@ -48,6 +57,9 @@ impl Default for LowerOptions {
             log_quick_ends: false,
             states_max: STATES_MAX,
             exact_headers: false,
+            limits_on: true,
+            limit_fails_closed: false,
+            interfaces: InterfaceNets::new(),
         }
     }
 }
@@ -70,7 +82,6 @@ pub fn lower(
         set,
         tables,
         sources,
-        options,
         policy: Policy {
             sources: sources.names(),
             rule_count: set.rules.len() as u32,
@@ -78,7 +89,9 @@ pub fn lower(
             states_max: options.states_max.min(STATES_MAX),
             ..Policy::default()
         },
+        options,
         groups: BTreeMap::new(),
+        rates: BTreeMap::new(),
         found: Vec::new(),
     };
     let mut known = Known::new();
@@ -120,6 +133,8 @@ struct Lowering<'a> {
     policy: Policy,
     /// Chains of groups, made when first led into.
     groups: BTreeMap<(Family, Unit, Name), ChainId>,
+    /// Memories of rules with `pps`.
+    rates: BTreeMap<usize, HistoryId>,
     found: Vec<Diagnostic>,
 }
 
@@ -142,29 +157,21 @@ impl Lowering<'_> {
             Action::Decapsulate(_) => Some("`decapsulate`"),
             _ => None,
         };
-        let as_destination = matches!(
-            rule.answer,
-            Some(Return::IcmpAsDest(_) | Return::Icmp6AsDest(_))
-        );
         let log = rule.log.unwrap_or_default();
+        let rate = rule.pps.is_some_and(|most| most > limits::RATE_MAX);
         let parts = [
             (action.is_some(), action.unwrap_or_default()),
-            (rule.keep_limit.is_some(), "`keep limit`"),
-            (rule.pps.is_some(), "`pps`"),
+            (rate, "`pps` of a million and more"),
+            (
+                rule.keep_limit.is_some() && log.first,
+                "`log first` with `keep limit`",
+            ),
             (rule.rule_ttl.is_some(), "`rule-ttl`"),
             (rule.to.is_some(), "`to`"),
             (rule.dup_to.is_some(), "`dup-to`"),
             (rule.reply_to.is_some(), "`reply-to`"),
             (rule.fastroute, "`fastroute`"),
             (rule.match_tag.nat.is_some(), "`match-tag`"),
-            (as_destination, "an answer in the name of the destination"),
-            (
-                rule.head.is_some()
-                    && matches!(rule.action, Action::Log | Action::Count | Action::Skip(_)),
-                "a head that neither passes nor blocks",
-            ),
-            (log.or_block, "`log or-block`"),
-            (log.limit.is_some(), "`log limit`"),
             (
                 rule.via.iter().any(Option::is_some),
                 "an interface of the other side",
@@ -201,8 +208,10 @@ impl Lowering<'_> {
                 let chain = self.list("account", family, account, Unit::Account, table, true);
                 self.enter(family, counted, table, chain);
             }
-            // States see packets of both directions, whichever rules made them.
-            if !filter.is_empty() || self.options.default_block || self.learns() {
+            // States see packets of both directions, whichever rules made them. Behind an
+            // accounting list, what decides is the filter's.
+            let counted = direction == Direction::In && !account.is_empty();
+            if counted || !filter.is_empty() || self.options.default_block || self.learns() {
                 let name = ["in", "out"][direction as usize];
                 let chain = self.list(name, family, filter, Unit::Filter, Table::Filter, true);
                 self.enter(family, hooks, Table::Filter, chain);
@@ -253,6 +262,7 @@ impl Lowering<'_> {
             }
             self.rule((family, unit, table), number, position, &mut rules);
             if rule.action == Action::Log && !is_root {
+                // Behind what a head leads into, the question is the same.
                 self.end_of_quick(name, &mut rules);
             }
         }
@@ -263,6 +273,7 @@ impl Lowering<'_> {
         if let (true, Unit::Filter, Some(first)) = (is_root, unit, list.first()) {
             let direction = self.set.rules[*first].direction;
             let proposing = self.proposing(family, direction, &rules);
+            rules.extend(self.rates_at_the_end(&proposing));
             rules.extend(self.learn_at_the_end(&proposing));
             rules.extend(self.logs(proposing));
         }
@@ -332,22 +343,17 @@ impl Lowering<'_> {
         rules: &mut Vec<crate::model::Rule>,
     ) {
         let rule = &self.set.rules[number];
-        let tests = conditions::tests(rule, family, self.tables, self.options.exact_headers);
-        let group = rule
-            .head
-            .as_ref()
-            .map(|head| self.group(family, unit, table, head));
+        let tests = conditions::tests(rule, family, self.tables, &self.options);
+        // What a skip leads into is never read.
+        let head = rule.head.as_ref();
+        let head = head.filter(|_| !matches!(rule.action, Action::Skip(_)));
+        let group = head.map(|head| self.group(family, unit, table, head));
+        let group = self.rated((family, table), number, group);
         let learner = match rule.quick && unit == Unit::Filter {
             true => self.learner(number),
             false => None,
         };
-        let log = Op::Log(LogOp {
-            level: rule
-                .log
-                .and_then(|log| log.level)
-                .map_or(6, |level| level.1),
-            ..LogOp::default()
-        });
+        let log = Op::Log(log_of(rule));
         let id = RuleId(number as u32);
         let made = |tests: Vec<Test>, ops: Vec<Op>, flow: Flow| crate::model::Rule {
             id,
@@ -361,13 +367,16 @@ impl Lowering<'_> {
         let flow = match rule.action {
             Action::Log => {
                 let ends = rule.quick && self.options.log_quick_ends;
-                let flow = if ends { Flow::Return } else { Flow::Next };
+                let flow = match (ends, group) {
+                    (true, _) => Flow::Return,
+                    (false, Some(group)) => Flow::Jump(group),
+                    (false, None) => Flow::Next,
+                };
                 rules.push(made(tests, vec![log], flow));
                 return;
             }
             Action::Count => {
-                let flow = if rule.quick { Flow::Return } else { Flow::Next };
-                rules.push(made(tests, vec![], flow));
+                rules.push(made(tests, vec![], counting(rule, group)));
                 return;
             }
             // Where it leads is known when the list is whole.
@@ -387,10 +396,16 @@ impl Lowering<'_> {
         };
         let verdict = verdict(rule, family);
         // A rule that surely decides logs at once; another one when the list is over.
-        let ops = match rule.log.is_some() && rule.quick && group.is_none() {
+        let logs = rule.log.is_some_and(|log| log.limit.is_none());
+        let ops = match logs && rule.quick && rule.head.is_none() {
             true => vec![log],
             false => vec![],
         };
+        if let (Some(_), Some(learner)) = (rule.keep_limit, learner) {
+            let limited = made(tests, ops, Flow::Next);
+            rules.extend(Self::limiting(limited, learner));
+            return;
+        }
         if verdict == Verdict::Reject(RejectKind::TcpReset) {
             let tcp = |negate| Test {
                 negate,
@@ -438,6 +453,11 @@ impl Lowering<'_> {
             .iter()
             .chain(of_groups)
             .filter(proposes)
+            // A `quick` rule that is no head decides at once, whatever it leads into.
+            .filter(|rule| {
+                let of = &self.set.rules[rule.id.0 as usize];
+                !of.quick || of.head.is_some()
+            })
             .filter(|rule| self.set.rules[rule.id.0 as usize].direction == direction)
             .cloned()
             .collect()
@@ -448,15 +468,12 @@ impl Lowering<'_> {
     fn logs(&mut self, mut proposing: Vec<crate::model::Rule>) -> Vec<crate::model::Rule> {
         proposing.retain(|rule| self.set.rules[rule.id.0 as usize].log.is_some());
         for rule in &mut proposing {
-            let log = self.set.rules[rule.id.0 as usize].log.unwrap_or_default();
+            let log = log_of(&self.set.rules[rule.id.0 as usize]);
             rule.tests.push(Test {
                 negate: false,
                 cond: Cond::ProposedBy(rule.id),
             });
-            rule.ops = vec![Op::Log(LogOp {
-                level: log.level.map_or(6, |level| level.1),
-                ..LogOp::default()
-            })];
+            rule.ops = vec![Op::Log(log)];
             rule.flow = Flow::Next;
             rule.id = self.hidden();
             rule.index = crate::model::Rule::HIDDEN;
@@ -477,6 +494,33 @@ fn push(
     }
 }
 
+/// What a rule that logs writes.
+fn log_of(rule: &Rule) -> LogOp {
+    let log = rule.log.unwrap_or_default();
+    LogOp {
+        level: log.level.map_or(6, |level| level.1),
+        or_block: log.or_block,
+        ..LogOp::default()
+    }
+}
+
+/// Where an accounting rule leads. `quick` ends all lists: of a head where no member matched, of a
+/// member also that of its head.
+fn counting(rule: &Rule, group: Option<ChainId>) -> Flow {
+    let verdict = Verdict::Accept;
+    match (group, rule.quick, rule.group.is_some()) {
+        (Some(group), quick, _) => Flow::Head {
+            verdict,
+            group,
+            quick,
+        },
+        (None, true, true) => Flow::Verdict(verdict),
+        (None, false, true) => Flow::Propose(verdict),
+        (None, true, false) => Flow::Return,
+        (None, false, false) => Flow::Next,
+    }
+}
+
 /// The verdict of a rule that passes or blocks. Outbound packets can't be answered.
 fn verdict(rule: &Rule, family: Family) -> Verdict {
     if rule.action == Action::Pass {
@@ -485,14 +529,19 @@ fn verdict(rule: &Rule, family: Family) -> Verdict {
     match (rule.answer, rule.direction, family) {
         (None, _, _) | (_, Direction::Out, _) => Verdict::Drop,
         (Some(Return::Rst), ..) => Verdict::Reject(RejectKind::TcpReset),
-        (Some(Return::Icmp6(code) | Return::Icmp6AsDest(code)), _, Family::V6) => {
-            Verdict::Reject(RejectKind::Icmp6(code))
+        (Some(Return::Icmp6(code)), _, Family::V6) => Verdict::Reject(RejectKind::Icmp6(code)),
+        (Some(Return::Icmp6AsDest(code)), _, Family::V6) => {
+            Verdict::Reject(RejectKind::Icmp6AsDestination(code))
         }
-        (Some(Return::Icmp(code) | Return::IcmpAsDest(code)), _, Family::V4) => {
-            Verdict::Reject(RejectKind::Icmp(code))
+        (Some(Return::Icmp(code)), _, Family::V4) => Verdict::Reject(RejectKind::Icmp(code)),
+        (Some(Return::IcmpAsDest(code)), _, Family::V4) => {
+            Verdict::Reject(RejectKind::IcmpAsDestination(code))
         }
-        (Some(Return::Icmp(_) | Return::IcmpAsDest(_)), _, Family::V6) => {
+        (Some(Return::Icmp(_)), _, Family::V6) => {
             Verdict::Reject(RejectKind::Icmp6(PORT_UNREACHABLE_6))
+        }
+        (Some(Return::IcmpAsDest(_)), _, Family::V6) => {
+            Verdict::Reject(RejectKind::Icmp6AsDestination(PORT_UNREACHABLE_6))
         }
         (Some(Return::Icmp6(_) | Return::Icmp6AsDest(_)), _, Family::V4) => Verdict::Drop,
     }

@@ -8,7 +8,7 @@ use super::limit::{Limit, LimitType};
 use super::scan::{Pass, Walk};
 use super::state::NewState;
 use super::{Command, Evaluator, Flags, Reason};
-use crate::dialect::ipf::ast::{Direction, KeepState, Return, Rule};
+use crate::dialect::ipf::ast::{Direction, Return, Rule};
 use crate::dialect::ipf::words::attribute;
 use crate::model::Family;
 
@@ -160,7 +160,11 @@ impl Evaluator<'_> {
             }
             _ => {}
         }
-        keep.is_none_or(|keep| sources_fit(keep, packet, own().map(|entry| entry.source)))
+        let sources = own().map(|entry| (entry.family, entry.source));
+        keep.is_none_or(|keep| {
+            let limits = (keep.max_sources, keep.max_per_source);
+            sources_fit(limits, (packet.family, packet.source), sources)
+        })
     }
 
     /// What a limit entry says of a new connection.
@@ -276,34 +280,31 @@ fn state_flags(mut flags: Flags, limited: bool) -> Flags {
     flags
 }
 
-/// Whether one more entry of this packet's source is allowed.
-fn sources_fit(
-    keep: &KeepState,
-    packet: &super::IpfPacket,
-    sources: impl Iterator<Item = u128>,
+/// Whether one more entry of a source is allowed beside those that there are: hosts at once, and
+/// entries of hosts that have so many first bits in common.
+pub(in crate::eval) fn sources_fit(
+    (max_sources, max_per_source): (Option<u32>, Option<(u32, Option<u8>)>),
+    source: (Family, u128),
+    sources: impl Iterator<Item = (Family, u128)>,
 ) -> bool {
-    if keep.max_sources.is_none() && keep.max_per_source.is_none() {
+    if max_sources.is_none() && max_per_source.is_none() {
         return true;
     }
-    let width = if packet.family == Family::V4 { 32 } else { 128 };
-    let length = keep
-        .max_per_source
-        .and_then(|(_, length)| length)
-        .unwrap_or(width);
-    let free = u32::from(width - length.min(width));
-    let part = |source: u128| source.checked_shr(free).unwrap_or(0);
-    let mut known: Vec<u128> = sources.map(part).collect();
-    let own = part(packet.source);
+    let part = |(family, address): (Family, u128)| {
+        let width = if family == Family::V4 { 32 } else { 128 };
+        let length = max_per_source.and_then(|(_, length)| length);
+        let free = u32::from(width - length.unwrap_or(width).min(width));
+        (family, address.checked_shr(free).unwrap_or(0))
+    };
+    let mut known: Vec<(Family, u128)> = sources.map(part).collect();
+    let own = part(source);
     let of_own = known.iter().filter(|source| **source == own).count();
     known.sort_unstable();
     known.dedup();
     if of_own == 0 {
-        return keep
-            .max_sources
-            .is_none_or(|most| known.len() < most as usize);
+        return max_sources.is_none_or(|most| known.len() < most as usize);
     }
-    keep.max_per_source
-        .is_none_or(|(most, _)| of_own < most as usize)
+    max_per_source.is_none_or(|(most, _)| of_own < most as usize)
 }
 
 /// The interface slots of a new entry: in forward, in reverse, out forward, out reverse.

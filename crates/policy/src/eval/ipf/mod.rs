@@ -20,7 +20,7 @@ mod tables;
 mod tcp;
 
 pub use condition::{Condition, Interfaces};
-pub(in crate::eval) use keep::may_be_kept;
+pub(in crate::eval) use keep::{may_be_kept, sources_fit};
 pub use log::Reason;
 pub use packet::{Icmp, IpfPacket, Tcp};
 pub use tables::{Tables, members};

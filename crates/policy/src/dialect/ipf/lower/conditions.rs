@@ -3,11 +3,13 @@
 //! In: a rule. Out: its tests for packets of one family, or the name of what the model's packets
 //! have no field for.
 
+use super::LowerOptions;
 use crate::dialect::ipf::ast::{
     Address, Direction, Fields, Matching, Name, Proto, Rule, Side, With, net_match,
 };
 use crate::dialect::ipf::words::attribute;
 use crate::eval::ipf::{Tables, members};
+
 use crate::model::{AddrMatch, Cmp, Cond, Family, IfPattern, IpfWith, RangeSet, Test};
 
 const TCP: u8 = 6;
@@ -31,7 +33,6 @@ pub(super) fn missing(rule: &Rule, tables: &Tables) -> Option<String> {
     [&fields.source, &fields.destination]
         .into_iter()
         .find_map(|side| match &side.address {
-            Address::Interface(..) => Some("the address of an interface".to_owned()),
             Address::Table(kind, name) if !tables.has(*kind, name) => {
                 Some(format!("the table `{name}`, which no pool file defines,"))
             }
@@ -44,12 +45,12 @@ pub(super) fn tests(
     rule: &Rule,
     family: Family,
     tables: &Tables,
-    exact_headers: bool,
+    options: &LowerOptions,
 ) -> Vec<Test> {
     let mut made = Made {
         family,
         tables,
-        exact_headers,
+        options,
         tests: Vec::new(),
     };
     if rule.family.is_some_and(|only| only != family) {
@@ -82,7 +83,7 @@ fn interface(direction: Direction, name: &Name) -> Cond {
 struct Made<'t> {
     family: Family,
     tables: &'t Tables,
-    exact_headers: bool,
+    options: &'t LowerOptions,
     tests: Vec<Test>,
 }
 
@@ -145,7 +146,7 @@ impl Made<'_> {
             options: (with.options, with.options_set),
             classes: (with.classes, with.classes_set),
             headers: with.headers,
-            no_headers: match self.exact_headers && with.headers != 0 {
+            no_headers: match self.options.exact_headers && with.headers != 0 {
                 true => with.no_headers | !with.headers,
                 false => with.no_headers,
             },
@@ -184,7 +185,11 @@ impl Made<'_> {
                 let sets = self.tables.sets(*kind, name).unwrap_or_default();
                 Some(AddrMatch::Ranges(of_family(sets)))
             }
-            Address::Interface(..) | Address::Unresolved(_) => {
+            Address::Interface(name, which) => {
+                let nets = &self.options.interfaces;
+                Some(AddrMatch::Ranges(nets.ranges(name, *which, self.family)))
+            }
+            Address::Unresolved(_) => {
                 return self.push(false, Cond::Never);
             }
         };

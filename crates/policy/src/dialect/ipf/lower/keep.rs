@@ -7,7 +7,7 @@
 use super::Lowering;
 use crate::dialect::ipf::ast::{Action, KeepState, Rule};
 use crate::model::{
-    Cond, Counters, Family, Flow, IpfKeeper, Keeper, Learner, LearnerId, LogOp, Op, Origin, RuleId,
+    Cond, Counters, Family, Flow, IpfKeeper, Keeper, Learner, LearnerId, Op, Origin, RuleId,
     SourceId, Test,
 };
 
@@ -31,8 +31,6 @@ pub(super) fn missing(rule: &Rule) -> Vec<&'static str> {
     note(keep.sync, "`sync`");
     note(keep.rpc.is_some(), "`rpc`");
     note(keep.icmp_head.is_some(), "`icmp-head`");
-    note(keep.max_sources.is_some(), "`max-srcs`");
-    note(keep.max_per_source.is_some(), "`max-per-src`");
     let decides = matches!(rule.action, Action::Pass | Action::Block);
     note(!decides, "`keep` of a rule that neither passes nor blocks");
     let head = rule.quick && rule.head.is_some();
@@ -52,14 +50,17 @@ impl Lowering<'_> {
     /// Whether any rule makes states.
     pub(super) fn learns(&self) -> bool {
         let rules = &self.set.rules;
-        let keeps = |rule: &Rule| rule.keep_state.is_some() || rule.keep_frags.is_some();
+        let limits = |rule: &Rule| rule.keep_limit.is_some() && self.options.limits_on;
+        let keeps =
+            |rule: &Rule| rule.keep_state.is_some() || rule.keep_frags.is_some() || limits(rule);
         rules.iter().any(keeps)
     }
 
     /// The learner of a rule, if it keeps anything.
     pub(super) fn learner(&mut self, number: usize) -> Option<LearnerId> {
         let rule = &self.set.rules[number];
-        if rule.keep_state.is_none() && rule.keep_frags.is_none() {
+        let allocation = self.allocation(rule);
+        if rule.keep_state.is_none() && rule.keep_frags.is_none() && allocation.is_none() {
             return None;
         }
         let none = KeepState::default();
@@ -68,17 +69,14 @@ impl Lowering<'_> {
         let known = self.policy.learners.iter().position(|l| l.rule == id);
         let at = known.unwrap_or_else(|| {
             // `log first` is about the packet that makes the state.
-            let log = rule.log.filter(|log| !log.first);
+            let log = rule.log.filter(|log| !log.first && log.limit.is_none());
             self.policy.learners.push(Learner {
                 rule: id,
                 verdicts: [Family::V4, Family::V6].map(|family| super::verdict(rule, family)),
                 counts: false,
-                log: log.map(|log| LogOp {
-                    level: log.level.map_or(6, |level| level.1),
-                    ..LogOp::default()
-                }),
+                log: log.map(|_| super::log_of(rule)),
                 keeper: Keeper::Ipf(IpfKeeper {
-                    state: rule.keep_state.is_some(),
+                    state: rule.keep_state.is_some() || allocation.is_some(),
                     fragments: rule.keep_frags,
                     fragments_anyway: !rule.quick,
                     strict: keep.strict,
@@ -87,6 +85,10 @@ impl Lowering<'_> {
                     any_interface: rule.on[0].as_deref() == Some("-"),
                     limit: keep.limit,
                     age: rule.age,
+                    max_sources: keep.max_sources,
+                    max_per_source: keep.max_per_source,
+                    allocation,
+                    identity: super::limits::identity(rule),
                 }),
             });
             self.policy.learners.len() - 1

@@ -180,6 +180,7 @@ impl Tests<'_, '_> {
             tcp_options: has(instance, "log-tcp-options"),
             ip_options: has(instance, "log-ip-options"),
             uid: has(instance, "log-uid"),
+            or_block: false,
         })
     }
 

@@ -1,0 +1,211 @@
+//! HP-UX's limits of connections, addresses of interfaces and records of states on enforced rules:
+//! what connections meet, what `ipfstat -L`, `-vL`, `-r` and `ipmon -o S` print.
+
+mod common;
+
+use common::{Folder, Namespace, command};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// A program that runs beside the test, stopped with it.
+struct Beside(Child);
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn beside(netns: &Namespace, line: &str) -> Beside {
+    let child = std::process::Command::new("ip")
+        .args(["netns", "exec", &netns.0, "bash", "-c"])
+        .arg(format!("exec {line}"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    Beside(child)
+}
+
+/// Whether a connection can be made.
+fn connects(netns: &Namespace, port: u16) -> bool {
+    let line = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
+    netns.run(&["timeout", "3", "bash", "-c", &line]).code == Some(0)
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_connection_above_its_limit_is_reset_and_told() {
+    if weir_plane::kernel_or_skip("a_connection_above_its_limit").is_none() {
+        return;
+    }
+    let (folder, netns) = (Folder::new(), Namespace::new("hpux"));
+    let name = netns.0.as_str();
+    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
+    let _server = beside(
+        &netns,
+        "socat TCP-LISTEN:8080,fork,reuseaddr,bind=127.0.0.1 EXEC:cat",
+    );
+    eventually("the server listens", || connects(&netns, 8080));
+    folder.file(
+        "ipf.conf",
+        "pass return-rst in log limit quick on lo proto tcp from any to any port = 8080 \
+         keep limit 1\npass in from any to any\npass out from any to any\n",
+    );
+    folder
+        .weir(&["apply", "--dialect", "hpux", "--netns", name, "ipf.conf"])
+        .expect(0);
+    let stat = |args: &[&str]| folder.weir(&[&["ipfstat", "--netns", name], args].concat());
+    assert!(stat(&["-L"]).expect(0).out.contains("Total: 0\n"));
+
+    // One connection is held; those beside it are answered with a reset.
+    let _held = beside(&netns, "socat -u TCP:127.0.0.1:8080 -");
+    eventually("the limit counts", || {
+        stat(&["-L"]).out.contains("Unknown IP: 1\n")
+    });
+    let args = [
+        "ipmon",
+        "--netns",
+        name,
+        "-o",
+        "S",
+        "--count",
+        "2",
+        "--seconds",
+        "30",
+    ];
+    let monitor = command(&folder.0, &args)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut monitor = Beside(monitor);
+    eventually("records are read", || {
+        assert!(!connects(&netns, 8080), "above the limit");
+        monitor.0.try_wait().unwrap().is_some()
+    });
+    let mut out = String::new();
+    std::io::Read::read_to_string(&mut monitor.0.stdout.take().unwrap(), &mut out).unwrap();
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), 2, "{out}");
+    for line in &lines {
+        assert!(line.contains(" lo 127.0.0.1,"), "{out}");
+        assert!(
+            line.contains(
+                " -> 127.0.0.1,8080 PR tcp -S keep limit Type 8 Configured 1 Current 1 Exceeded "
+            ) && line.ends_with(" Freq 1 IN"),
+            "{out}"
+        );
+    }
+    let each = stat(&["-vL"]).expect(0).out;
+    let line = each.lines().nth(1).unwrap();
+    assert!(
+        line.starts_with("U @0:1 127.0.0.1,* 127.0.0.1,8080 1 1 ("),
+        "{each}"
+    );
+    let rule = stat(&["-r", "0:1"]).expect(0).out;
+    assert!(
+        rule.starts_with("U @0:1 limit 1 current 1 exceeded "),
+        "{rule}"
+    );
+    stat(&["-r", "0:2"]).expect(1);
+    // A changed limit counts on: the held connection is one of two.
+    folder.file(
+        "more",
+        "pass return-rst in log limit quick on lo proto tcp from any to any port = 8080 \
+         keep limit 2\npass in from any to any\npass out from any to any\n",
+    );
+    folder
+        .weir(&["apply", "--dialect", "hpux", "--netns", name, "more"])
+        .expect(0);
+    assert!(connects(&netns, 8080));
+    let each = stat(&["-vL"]).expect(0).out;
+    assert!(each.contains("127.0.0.1,8080 2 2 ("), "{each}");
+}
+
+#[test]
+fn states_are_recorded_and_interfaces_have_addresses() {
+    if weir_plane::kernel_or_skip("states_are_recorded").is_none() {
+        return;
+    }
+    let (folder, netns) = (Folder::new(), Namespace::new("ipfs"));
+    let name = netns.0.as_str();
+    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
+    // The interface's own address: 127.0.0.1, and no other of its network.
+    folder.file(
+        "r",
+        "block in quick on lo proto udp from any to !lo/32\n\
+         pass in quick on lo proto udp from any to lo/32 port = 53 keep state (age 1)\n\
+         pass out quick on lo proto udp from any to lo/network\n",
+    );
+    folder.weir(&["apply", "--netns", name, "r"]).expect(0);
+    let args = [
+        "ipmon",
+        "--netns",
+        name,
+        "-o",
+        "S",
+        "-B",
+        "saved",
+        "--count",
+        "2",
+        "--seconds",
+        "30",
+    ];
+    let monitor = command(&folder.0, &args)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut monitor = Beside(monitor);
+    let send = |address: &str| {
+        let line = format!("exec 3<>/dev/udp/{address}/53 && echo >&3");
+        netns.run(&["bash", "-c", &line]);
+    };
+    let hits = || folder.weir(&["ipfstat", "-ih", "--netns", name]).out;
+    // Until it listens nothing is recorded; one state at a time, each with its end.
+    eventually("records are read", || {
+        send("127.0.0.1");
+        std::thread::sleep(Duration::from_millis(1500));
+        monitor.0.try_wait().unwrap().is_some()
+    });
+    let mut out = String::new();
+    std::io::Read::read_to_string(&mut monitor.0.stdout.take().unwrap(), &mut out).unwrap();
+    let has = |what: &str| {
+        let found = out.lines().find(|line| line.contains(what));
+        found.unwrap_or_else(|| panic!("{what}: {out}"))
+    };
+    assert!(has("STATE:NEW 127.0.0.1,").ends_with(" -> 127.0.0.1,53 PR udp"));
+    // Nobody listens there: what goes back is an error about it.
+    let end = has("STATE:EXPIRE 127.0.0.1,");
+    assert!(
+        end.contains(
+            " -> 127.0.0.1,53 PR udp Forward: Pkts in 1 Bytes in 29 Pkts out 0 Bytes out 0 \
+             Backward: Pkts in "
+        ),
+        "{out}"
+    );
+    assert_eq!(folder.weir(&["ipmon", "-f", "saved"]).expect(0).out, out);
+    assert_eq!(
+        folder
+            .weir(&["ipmon", "-o", "I", "-f", "saved"])
+            .expect(0)
+            .out,
+        ""
+    );
+    assert!(hits().starts_with("0 block in quick on lo"), "{}", hits());
+    send("127.0.0.2");
+    assert!(hits().starts_with("1 block in quick on lo"), "{}", hits());
+    // Asked again, the interface has one address more; hits stay.
+    let more = ["ip", "address", "add", "127.0.0.2/8", "dev", "lo"];
+    netns.run(&more).expect(0);
+    folder.weir(&["ipf", "-y", "--netns", name]).expect(0);
+    send("127.0.0.2");
+    assert!(hits().starts_with("1 block in quick on lo"), "{}", hits());
+}
