@@ -231,17 +231,20 @@ fn features(entry: &Entry) -> u32 {
             layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC
         }
         layout::TEST_UNTIL => layout::FEATURE_LIFETIMES,
-        layout::TEST_CONNMARK
-        | layout::TEST_MAC
-        | layout::TEST_OWNER
-        | layout::TEST_TCP_OPTION
-        | layout::TEST_TCP_MSS
-        | layout::TEST_SCTP
-        | layout::TEST_SRC_TYPE
-        | layout::TEST_DST_TYPE
-        | layout::TEST_STATE
-        | layout::TEST_HANDLING => layout::FEATURE_RARE,
-        _ => 0,
+        // What headers say, `test_packet` in `plane/bpf/residual.h`.
+        layout::TEST_MARK
+        | layout::TEST_SRC_MASKED
+        | layout::TEST_DST_MASKED
+        | layout::TEST_PACKET_TYPE
+        | layout::TEST_LENGTH
+        | layout::TEST_TTL
+        | layout::TEST_TOS
+        | layout::TEST_SPI
+        | layout::TEST_ROUTING
+        | layout::TEST_MALFORMED
+        | layout::TEST_PROPOSED => 0,
+        // A kind that is forgotten here has programs load too much, never too little.
+        _ => layout::FEATURE_RARE,
     };
     let op = |op: &layout::Op| match op.kind {
         layout::OP_LOG | layout::OP_NFLOG => 0,
