@@ -66,10 +66,11 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
             load(old, &args.with_old, args.old_dialect.as_deref())?,
             load(new, &args.with_new, args.new_dialect.as_deref())?,
         ),
-        [new, ..] => (
-            enforced(args)?,
-            load(new, &args.with_new, args.new_dialect.as_deref())?,
-        ),
+        [new, ..] => {
+            // First the file: opening the kernel's side enters a namespace, and leaves the folder.
+            let new = load(new, &args.with_new, args.new_dialect.as_deref())?;
+            (enforced(args)?, new)
+        }
         [] => return Err(failure(Exit::Usage, "there is nothing to compare")),
     };
     let policies = [old.policy()?, new.policy()?];
