@@ -100,6 +100,7 @@ add 120 allow tcp from any to me 2023 in setup limit src-addr 2
 add 130 count log tcp from any to me 2024 in setup keep-state :web
 add 140 allow tcp from any to me 2024 in
 add 150 allow tcp from me 2024 to any out
+add 160 allow udp from any to me 9 in keep-state :web
 add 300 deny ip from any to any
 ";
 
@@ -145,8 +146,13 @@ fn conversations_with_a_host_are_let_in_by_their_states() {
         "{listed}"
     );
     assert!(listed.contains("\n00120 LIMIT tcp 10.77.0.1 "), "{listed}");
-    assert!(listed.contains("\n00130 STATE tcp 10.77.0.1 "), "{listed}");
-    assert!(listed.contains(" <-> 10.77.0.2 2024 :web\n"), "{listed}");
+    // Said to nobody, so that it is over when its time is.
+    client
+        .run(&["bash", "-c", "echo > /dev/udp/10.77.0.2/9"])
+        .expect(0);
+    let listed = ipfw(&folder, &host, "-d list");
+    assert!(listed.contains("\n00160 STATE udp 10.77.0.1 "), "{listed}");
+    assert!(listed.contains(" <-> 10.77.0.2 9 :web\n"), "{listed}");
     let only = ipfw(&folder, &host, "-D show");
     assert!(only.starts_with("## Dynamic rules ("), "{only}");
     let status = folder.weir(&["status", "--json", "--netns", &host.0]);
