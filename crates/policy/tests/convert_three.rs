@@ -30,6 +30,7 @@ fn converted(case: &Case, to: Language, families: &[Family]) -> Result<Converted
         host: false,
         tracked: false,
         families: families.to_vec(),
+        describe: |packet| format!("{packet:?}"),
     };
     convert(source, to, &options).map_err(|found| {
         found

@@ -112,6 +112,7 @@ fn tried(from: &Texts, to: Language, host: bool) -> Result<Converted, String> {
         host,
         tracked: false,
         families,
+        describe: |packet| format!("{packet:?}"),
     };
     convert(source, to, &options).map_err(|found| {
         assert!(found.iter().all(|one| one.is_unsupported()), "{found:?}");

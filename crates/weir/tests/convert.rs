@@ -16,6 +16,18 @@ COMMIT
 ";
 
 #[test]
+fn what_would_differ_is_told_by_a_packet_in_words() {
+    let folder = Folder::new();
+    let reset = "-A INPUT -p tcp -j REJECT --reject-with tcp-reset\nCOMMIT\n";
+    folder.file("reset.v4", &HOST.replace("COMMIT\n", reset));
+    let run = folder
+        .weir(&["convert", "reset.v4", "--to", "ipfw", "--host"])
+        .expect(3);
+    let example = "for example hook=INPUT in=eth0 tcp 192.0.2.1:40000 > 198.51.100.7:0 rst";
+    assert!(run.err.contains(example), "{}", run.err);
+}
+
+#[test]
 fn a_host_becomes_a_list_with_its_comments_and_its_proof() {
     let folder = Folder::new();
     folder.file("host.v4", HOST);

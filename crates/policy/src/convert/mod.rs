@@ -31,7 +31,7 @@ mod words_iptables;
 pub use culprit::span_of;
 pub use prove::Proof;
 
-use crate::model::{ChainId, Cond, Family, Policy, Rule, Test};
+use crate::model::{ChainId, Cond, Family, Packet, Policy, Rule, Test};
 use crate::syntax::{Diagnostic, Sources};
 
 /// A language.
@@ -66,6 +66,8 @@ pub struct Options {
     pub tracked: bool,
     /// Families that the source speaks about.
     pub families: Vec<Family>,
+    /// How a packet is told, as an example of what would differ.
+    pub describe: fn(&Packet) -> String,
 }
 
 /// What is converted.

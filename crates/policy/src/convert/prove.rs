@@ -237,7 +237,7 @@ fn differences(
                 }
                 _ => "write this part by hand, and compare with `weir diff`",
             };
-            let packet = format!("for example {:?}", one.packet);
+            let packet = format!("for example {}", (options.describe)(&one.packet));
             let told = Diagnostic::unsupported(span, message).help(help);
             out.push(told.related(span, packet));
         }

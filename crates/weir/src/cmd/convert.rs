@@ -7,6 +7,7 @@
 use crate::exit::{Exit, OrExit, failure};
 use crate::input::{self, FileArgs, Loaded, told};
 use crate::output::{Output, report};
+use crate::spec::describe_packet;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use weir_policy::convert::{Converted, Kind, Language, Options, Source, convert};
@@ -108,6 +109,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         host: args.host,
         tracked: args.states.is_some(),
         families,
+        describe: describe_packet,
     };
     match convert(source, to, &options) {
         Ok(found) => written(args, &loaded, to, found, out),
