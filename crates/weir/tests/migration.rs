@@ -2,9 +2,9 @@
 //! page, and has to say what the page says.
 //!
 //! A box whose first line is "```file NAME" is a file; in a "```console" box a line that begins
-//! with `$ ` is a command, and the lines behind it are what it prints, on both outputs. `...` stands
-//! for anything within a line, or on a line of its own for any lines; `[exit N]` at the end for an
-//! exit status that isn't 0. Boxes follow each other in one folder.
+//! with `$ ` is a command, and the lines behind it are what it prints, on both outputs. `...`
+//! stands for anything within a line, or on a line of its own for any lines; `[exit N]` at the end
+//! for an exit status that isn't 0. Boxes follow each other in one folder.
 
 mod common;
 
