@@ -3,32 +3,9 @@
 
 mod common;
 
-use common::{Folder, Namespace};
+use common::{Folder, Namespace, cable, client_gateway_server, kernel};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-fn kernel(test: &str) -> bool {
-    weir_plane::kernel_or_skip(test).is_some()
-}
-
-fn ip(words: &str) {
-    let done = Command::new("ip").args(words.split(' ')).status().unwrap();
-    assert!(done.success(), "ip {words}");
-}
-
-fn cable(a: (&Namespace, &str, &str), b: (&Namespace, &str, &str)) {
-    let (first, second) = (&a.0.0, &b.0.0);
-    ip(&format!(
-        "link add {} netns {first} type veth peer name {} netns {second}",
-        a.1, b.1
-    ));
-    for (netns, name, address) in [a, b] {
-        let netns = &netns.0;
-        ip(&format!("-n {netns} addr add {address} dev {name}"));
-        ip(&format!("-n {netns} link set {name} up"));
-        ip(&format!("-n {netns} link set lo up"));
-    }
-}
 
 /// A process that is ended with its test.
 struct Background(Child);
@@ -104,6 +81,21 @@ add 160 allow udp from any to me 9 in keep-state :web
 add 300 deny ip from any to any
 ";
 
+/// A client, and a host that has [`HOST`] in force.
+fn client_and_host(label: &str) -> (Namespace, Namespace, Folder) {
+    let [client, host] = ["c", "h"].map(|end| Namespace::new(&[label, end].concat()));
+    cable(
+        (&client, "veth0", "10.77.0.1/24"),
+        (&host, "veth0", "10.77.0.2/24"),
+    );
+    let folder = Folder::new();
+    folder.file("host.ipfw", HOST);
+    folder
+        .weir(&["apply", "--netns", &host.0, "host.ipfw"])
+        .expect(0);
+    (client, host, folder)
+}
+
 /// A conversation that says a word, and again each time it is told to.
 const SPEAKER: &str = r#"
 exec 3<>/dev/tcp/10.77.0.2/2022
@@ -121,16 +113,7 @@ fn conversations_with_a_host_are_let_in_by_their_states() {
     if !kernel("conversations_with_a_host_are_let_in_by_their_states") {
         return;
     }
-    let (client, host) = (Namespace::new("dynamicc"), Namespace::new("dynamich"));
-    cable(
-        (&client, "veth0", "10.77.0.1/24"),
-        (&host, "veth0", "10.77.0.2/24"),
-    );
-    let folder = Folder::new();
-    folder.file("host.ipfw", HOST);
-    folder
-        .weir(&["apply", "--netns", &host.0, "host.ipfw"])
-        .expect(0);
+    let (client, host, folder) = client_and_host("dynamic");
     let _listeners: Vec<Background> = [2022, 2023, 2024, 2025].map(|p| echoing(&host, p)).into();
     assert!(!talks(&client, "10.77.0.2", 2025));
     assert!(talks(&client, "10.77.0.2", 2024));
@@ -175,16 +158,7 @@ fn states_outlive_other_rules_and_end_with_their_own() {
     if !kernel("states_outlive_other_rules_and_end_with_their_own") {
         return;
     }
-    let (client, host) = (Namespace::new("dynamicoc"), Namespace::new("dynamicoh"));
-    cable(
-        (&client, "veth0", "10.77.0.1/24"),
-        (&host, "veth0", "10.77.0.2/24"),
-    );
-    let folder = Folder::new();
-    folder.file("host.ipfw", HOST);
-    folder
-        .weir(&["apply", "--netns", &host.0, "host.ipfw"])
-        .expect(0);
+    let (client, host, folder) = client_and_host("dynamico");
     let _listener = echoing(&host, 2022);
     let inside = format!("cd {} && {SPEAKER}", folder.0.display());
     let _speaker = start(&client, &["bash", "-c", &inside]);
@@ -214,22 +188,7 @@ fn a_gateway_lets_answers_through_by_states() {
     if !kernel("a_gateway_lets_answers_through_by_states") {
         return;
     }
-    let client = Namespace::new("dynamicgc");
-    let gateway = Namespace::new("dynamicgg");
-    let server = Namespace::new("dynamicgs");
-    cable(
-        (&client, "veth0", "10.76.1.1/24"),
-        (&gateway, "inside0", "10.76.1.2/24"),
-    );
-    cable(
-        (&gateway, "outside0", "10.76.2.2/24"),
-        (&server, "veth0", "10.76.2.1/24"),
-    );
-    ip(&format!("-n {} route add default via 10.76.1.2", client.0));
-    ip(&format!("-n {} route add default via 10.76.2.2", server.0));
-    gateway
-        .run(&["sysctl", "-qw", "net.ipv4.ip_forward=1"])
-        .expect(0);
+    let [client, gateway, server] = client_gateway_server("dynamicg", 76);
     let folder = Folder::new();
     let rules = "add 100 check-state\n\
         add 110 allow tcp from 10.76.1.0/24 to any setup keep-state\n\

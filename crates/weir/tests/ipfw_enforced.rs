@@ -3,34 +3,8 @@
 
 mod common;
 
-use common::{Folder, Namespace, Run};
+use common::{Folder, Namespace, Run, cable, client_gateway_server, ip, kernel};
 use std::collections::BTreeMap;
-use std::process::Command;
-
-/// Whether kernel tests can run; says loudly when not.
-fn kernel(test: &str) -> bool {
-    weir_plane::kernel_or_skip(test).is_some()
-}
-
-fn ip(words: &str) {
-    let done = Command::new("ip").args(words.split(' ')).status().unwrap();
-    assert!(done.success(), "ip {words}");
-}
-
-/// A cable between two namespaces, with an address and a name at each end.
-fn cable(a: (&Namespace, &str, &str), b: (&Namespace, &str, &str)) {
-    let (first, second) = (&a.0.0, &b.0.0);
-    ip(&format!(
-        "link add {} netns {first} type veth peer name {} netns {second}",
-        a.1, b.1
-    ));
-    for (netns, name, address) in [a, b] {
-        let netns = &netns.0;
-        ip(&format!("-n {netns} addr add {address} dev {name}"));
-        ip(&format!("-n {netns} link set {name} up"));
-        ip(&format!("-n {netns} link set lo up"));
-    }
-}
 
 /// Packets and bytes by rule number.
 fn counted(folder: &Folder, netns: &Namespace) -> BTreeMap<u64, (u64, u64)> {
@@ -157,22 +131,7 @@ fn a_gateway_meets_each_packet_twice() {
     if !kernel("a_gateway_meets_each_packet_twice") {
         return;
     }
-    let client = Namespace::new("ipfwgc");
-    let gateway = Namespace::new("ipfwgg");
-    let server = Namespace::new("ipfwgs");
-    cable(
-        (&client, "veth0", "10.79.1.1/24"),
-        (&gateway, "inside0", "10.79.1.2/24"),
-    );
-    cable(
-        (&gateway, "outside0", "10.79.2.2/24"),
-        (&server, "veth0", "10.79.2.1/24"),
-    );
-    ip(&format!("-n {} route add default via 10.79.1.2", client.0));
-    ip(&format!("-n {} route add default via 10.79.2.2", server.0));
-    gateway
-        .run(&["sysctl", "-qw", "net.ipv4.ip_forward=1"])
-        .expect(0);
+    let [client, gateway, _server] = client_gateway_server("ipfwg", 79);
     let rules = "\
         add 100 count ip4 from any to any\n\
         add 110 count ip4 from any to any in recv inside0\n\

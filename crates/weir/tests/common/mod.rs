@@ -215,3 +215,54 @@ impl Drop for Namespace {
         let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
     }
 }
+
+/// Whether kernel tests can run; says loudly when not.
+pub fn kernel(test: &str) -> bool {
+    weir_plane::kernel_or_skip(test).is_some()
+}
+
+/// Runs `ip` with these words.
+pub fn ip(words: &str) {
+    let done = Command::new("ip").args(words.split(' ')).status().unwrap();
+    assert!(done.success(), "ip {words}");
+}
+
+/// A cable between two namespaces, with a name and an address at each end.
+pub fn cable(a: (&Namespace, &str, &str), b: (&Namespace, &str, &str)) {
+    let (first, second) = (&a.0.0, &b.0.0);
+    ip(&format!(
+        "link add {} netns {first} type veth peer name {} netns {second}",
+        a.1, b.1
+    ));
+    for (netns, name, address) in [a, b] {
+        let netns = &netns.0;
+        ip(&format!("-n {netns} addr add {address} dev {name}"));
+        ip(&format!("-n {netns} link set {name} up"));
+        ip(&format!("-n {netns} link set lo up"));
+    }
+}
+
+/// A client, a gateway that forwards (`inside0`, `outside0`), and a server, in 10.`net`.1.0/24 and
+/// 10.`net`.2.0/24: the ends are .1, the gateway is .2.
+pub fn client_gateway_server(label: &str, net: u8) -> [Namespace; 3] {
+    let [client, gateway, server] =
+        ["c", "g", "s"].map(|end| Namespace::new(&[label, end].concat()));
+    let address = |side: u8, host: u8| format!("10.{net}.{side}.{host}/24");
+    cable(
+        (&client, "veth0", &address(1, 1)),
+        (&gateway, "inside0", &address(1, 2)),
+    );
+    cable(
+        (&gateway, "outside0", &address(2, 2)),
+        (&server, "veth0", &address(2, 1)),
+    );
+    for (end, side) in [(&client, 1), (&server, 2)] {
+        ip(&format!(
+            "-n {} route add default via 10.{net}.{side}.2",
+            end.0
+        ));
+    }
+    let forward = ["sysctl", "-qw", "net.ipv4.ip_forward=1"];
+    gateway.run(&forward).expect(0);
+    [client, gateway, server]
+}
