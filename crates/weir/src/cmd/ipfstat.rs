@@ -118,11 +118,15 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
             }
         }
     }
+    let listed = || limits::judged(&evaluator);
     if args.limits {
-        return limits_of(&evaluator, args.verbose, out);
+        return match args.verbose {
+            true => limits::list(&listed(), out),
+            false => limits::statistics(&listed(), limits::judged_counts(&evaluator), out),
+        };
     }
     if let Some(rule) = &args.rule {
-        return limit_of_rule(&evaluator, rule, out);
+        return limits::of_rule(&listed(), rule, out);
     }
     if !args.inbound && !args.outbound && !args.account {
         return statistics(&evaluator, out);
@@ -142,9 +146,12 @@ fn enforced(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     }
     let live = Live::open(args.netns.as_deref())?;
     match (&args.rule, args.limits, args.verbose) {
-        (Some(rule), ..) => return limits::of_rule(&live, rule, out),
-        (None, true, true) => return limits::list(&live, out),
-        (None, true, false) => return limits::statistics(&live, out),
+        (Some(rule), ..) => return limits::of_rule(&limits::enforced(&live)?, rule, out),
+        (None, true, true) => return limits::list(&limits::enforced(&live)?, out),
+        (None, true, false) => {
+            let counts = limits::enforced_counts(&live)?;
+            return limits::statistics(&limits::enforced(&live)?, counts, out);
+        }
         _ => {}
     }
     match (args.top, args.states, args.list) {
@@ -276,77 +283,6 @@ impl Lists<'_> {
         }
         Ok(())
     }
-}
-
-/// HP-UX `-L` and `-vL`: connection limits in use.
-fn limits_of(evaluator: &Evaluator<'_>, each: bool, out: &mut Output) -> anyhow::Result<Exit> {
-    use weir_policy::eval::ipf::limit::{LimitType, host};
-    if each {
-        out.line("Type @group:rule source,port destination,port Limit Current (exceeded)")?;
-        for limit in evaluator.limits.entries() {
-            let source = limit
-                .source
-                .map_or("*".to_owned(), |s| host(limit.family, s));
-            out.line(format!(
-                "{} {} {source},* {},{} {} {} ({})",
-                limit.kind.letter(),
-                limit.place,
-                host(limit.family, limit.destination),
-                limit.port,
-                limit.configured,
-                limit.current,
-                limit.exceeded
-            ))?;
-        }
-        return Ok(Exit::Done);
-    }
-    let number = |kind| {
-        evaluator
-            .limits
-            .entries()
-            .filter(|l| l.kind == kind)
-            .count()
-    };
-    for (label, kind) in [
-        ("Individual", LimitType::Single),
-        ("Subnet", LimitType::Subnet),
-        ("Cumulative", LimitType::Cumulative),
-        ("Unknown IP", LimitType::Any),
-    ] {
-        out.line(format!("{label}: {}", number(kind)))?;
-    }
-    out.line(format!("Total: {}", evaluator.limits.entries().count()))?;
-    out.line("No Memory: 0")?;
-    out.line(format!(
-        "Logged Records: {}",
-        evaluator.limits.records.len()
-    ))?;
-    out.line("Log Failures: 0")?;
-    out.line(format!("Limits Added: {}", evaluator.limits.added))?;
-    out.line("Add Failures: 0")?;
-    Ok(Exit::Done)
-}
-
-/// HP-UX `-r g:r`: the limits of one rule.
-fn limit_of_rule(evaluator: &Evaluator<'_>, rule: &str, out: &mut Output) -> anyhow::Result<Exit> {
-    let place = format!("@{rule}");
-    let mut found = false;
-    for limit in evaluator
-        .limits
-        .entries()
-        .filter(|limit| limit.place == place)
-    {
-        found = true;
-        out.line(format!(
-            "{} {place} limit {} current {} exceeded {} RSTs sent {}",
-            limit.kind.letter(),
-            limit.configured,
-            limit.current,
-            limit.exceeded,
-            limit.resets
-        ))?;
-    }
-    Ok(if found { Exit::Done } else { Exit::Negative })
 }
 
 /// `value<TAB>label` lines, as 5.x prints them, of what weir counts.

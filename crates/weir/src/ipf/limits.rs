@@ -1,7 +1,7 @@
-//! Limits of connections that enforced HP-UX rules keep, as `ipfstat -L`, `-vL` and `-r` print
-//! them.
+//! Limits of connections that HP-UX rules keep, as `ipfstat -L`, `-vL` and `-r` print them.
 //!
-//! In: the kernel's shares. Out: text in the layout of the listings of files (`cmd::ipfstat`).
+//! In: the kernel's shares where rules are enforced, the evaluator's limits where files were
+//! judged. Out: one list of both, and text in the original's layout.
 
 use super::live::Live;
 use super::records::place;
@@ -9,7 +9,21 @@ use crate::exit::Exit;
 use crate::kernel::plane_error;
 use crate::output::Output;
 use weir_plane::shares::{Limit, Statistics};
+use weir_policy::eval::ipf::Evaluator;
 use weir_policy::eval::ipf::limit::host;
+
+/// A limit as listings tell it.
+pub struct Listed {
+    letter: char,
+    place: String,
+    source: String,
+    destination: String,
+    port: u16,
+    configured: u32,
+    current: u32,
+    exceeded: u64,
+    resets: u64,
+}
 
 /// The letter of listings, by HP's number.
 fn letter(kind: u8) -> char {
@@ -21,10 +35,62 @@ fn letter(kind: u8) -> char {
     }
 }
 
-fn limits(live: &Live) -> anyhow::Result<Vec<Limit>> {
+/// Those that are enforced.
+pub fn enforced(live: &Live) -> anyhow::Result<Vec<Listed>> {
+    let limits = match live.kernel.generation() {
+        Some(_) => live.kernel.plane.limits().map_err(plane_error)?,
+        None => Vec::new(),
+    };
+    let listed = |limit: &Limit| Listed {
+        letter: letter(limit.kind),
+        place: place_of(live, limit.rule),
+        source: match limit.kind {
+            4 => "*".to_owned(),
+            _ => host(limit.family, limit.source),
+        },
+        destination: host(limit.family, limit.destination),
+        port: limit.port,
+        configured: limit.configured,
+        current: limit.current,
+        exceeded: limit.exceeded,
+        resets: limit.resets.into(),
+    };
+    Ok(limits.iter().map(listed).collect())
+}
+
+/// Those that an evaluator keeps.
+pub fn judged(evaluator: &Evaluator<'_>) -> Vec<Listed> {
+    let limits = evaluator.limits.entries();
+    let listed = limits.map(|limit| Listed {
+        letter: limit.kind.letter(),
+        place: limit.place.clone(),
+        source: limit
+            .source
+            .map_or("*".to_owned(), |source| host(limit.family, source)),
+        destination: host(limit.family, limit.destination),
+        port: limit.port,
+        configured: limit.configured,
+        current: limit.current,
+        exceeded: limit.exceeded,
+        resets: limit.resets,
+    });
+    listed.collect()
+}
+
+/// What happened to those that are enforced.
+pub fn enforced_counts(live: &Live) -> anyhow::Result<Statistics> {
     match live.kernel.generation() {
-        Some(_) => live.kernel.plane.limits().map_err(plane_error),
-        None => Ok(Vec::new()),
+        Some(_) => live.kernel.plane.limit_statistics().map_err(plane_error),
+        None => Ok(Statistics::default()),
+    }
+}
+
+/// What happened to those that an evaluator keeps.
+pub fn judged_counts(evaluator: &Evaluator<'_>) -> Statistics {
+    Statistics {
+        added: evaluator.limits.added,
+        records: evaluator.limits.records.len() as u64,
+        ..Statistics::default()
     }
 }
 
@@ -38,19 +104,14 @@ pub fn place_of(live: &Live, rule: Option<u32>) -> String {
 }
 
 /// `-L`: how many are in use.
-pub fn statistics(live: &Live, out: &mut Output) -> anyhow::Result<Exit> {
-    let limits = limits(live)?;
-    let counts = match live.kernel.generation() {
-        Some(_) => live.kernel.plane.limit_statistics().map_err(plane_error)?,
-        None => Statistics::default(),
-    };
-    for (label, kind) in [
-        ("Individual", 2),
-        ("Subnet", 6),
-        ("Cumulative", 4),
-        ("Unknown IP", 8),
+pub fn statistics(limits: &[Listed], counts: Statistics, out: &mut Output) -> anyhow::Result<Exit> {
+    for (label, letter) in [
+        ("Individual", 'I'),
+        ("Subnet", 'S'),
+        ("Cumulative", 'C'),
+        ("Unknown IP", 'U'),
     ] {
-        let number = limits.iter().filter(|limit| limit.kind == kind).count();
+        let number = limits.iter().filter(|limit| limit.letter == letter).count();
         out.line(format!("{label}: {number}"))?;
     }
     for (label, value) in [
@@ -67,18 +128,15 @@ pub fn statistics(live: &Live, out: &mut Output) -> anyhow::Result<Exit> {
 }
 
 /// `-vL`: each of them.
-pub fn list(live: &Live, out: &mut Output) -> anyhow::Result<Exit> {
+pub fn list(limits: &[Listed], out: &mut Output) -> anyhow::Result<Exit> {
     out.line("Type @group:rule source,port destination,port Limit Current (exceeded)")?;
-    for limit in limits(live)? {
-        let source = match limit.kind {
-            4 => "*".to_owned(),
-            _ => host(limit.family, limit.source),
-        };
+    for limit in limits {
         out.line(format!(
-            "{} {} {source},* {},{} {} {} ({})",
-            letter(limit.kind),
-            place_of(live, limit.rule),
-            host(limit.family, limit.destination),
+            "{} {} {},* {},{} {} {} ({})",
+            limit.letter,
+            limit.place,
+            limit.source,
+            limit.destination,
             limit.port,
             limit.configured,
             limit.current,
@@ -89,22 +147,14 @@ pub fn list(live: &Live, out: &mut Output) -> anyhow::Result<Exit> {
 }
 
 /// `-r g:r`: those of one rule.
-pub fn of_rule(live: &Live, rule: &str, out: &mut Output) -> anyhow::Result<Exit> {
-    let wanted = format!("@{rule}");
+pub fn of_rule(limits: &[Listed], rule: &str, out: &mut Output) -> anyhow::Result<Exit> {
+    let place = format!("@{rule}");
     let mut found = false;
-    for limit in limits(live)? {
-        let place = place_of(live, limit.rule);
-        if place != wanted {
-            continue;
-        }
+    for limit in limits.iter().filter(|limit| limit.place == place) {
         found = true;
         out.line(format!(
             "{} {place} limit {} current {} exceeded {} RSTs sent {}",
-            letter(limit.kind),
-            limit.configured,
-            limit.current,
-            limit.exceeded,
-            limit.resets
+            limit.letter, limit.configured, limit.current, limit.exceeded, limit.resets
         ))?;
     }
     Ok(if found { Exit::Done } else { Exit::Negative })
