@@ -8,6 +8,7 @@
  * Netfilter programs run with preemption on when a process sends, so nothing is kept in per-CPU
  * memory between two instructions: all state of a packet is on the stack.
  */
+#define WEIR_SETTINGS_WRITTEN
 #include "maps.h"
 #include "flow.h"
 #include "meta.h"
@@ -245,7 +246,7 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 	testing_result(c, w, verdict);
 	if (verdict != WEIR_VERDICT_ACCEPT)
 		return refuse(c, w, verdict);
-	if (last && (weir_testing || bits & WEIR_POLICY_TRACK))
+	if (last && weir_may(WEIR_FEATURE_TRACKS) && (weir_testing || bits & WEIR_POLICY_TRACK))
 		flow_confirm(&w->packet, &w->flow, w->now_ms);
 	if (carries && w->packet.hook != WEIR_HOOK_INPUT)
 		give_handoff(ctx, w, b, first);
@@ -278,8 +279,12 @@ struct {
 	.values = { [0] = (void *)&weir_whole },
 };
 
-/* What is attached: the short way, or else the whole. Two programs, each with one family. */
-static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool v6)
+/*
+ * What is attached: the short way, or else the whole. Programs for each family, and others for
+ * policies that keep no flows: these are all in one piece, without calls and without what they
+ * don't need, which is half of what a packet costs in a short list.
+ */
+static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool v6, bool tracks)
 {
 	const struct sk_buff___local *skb = ctx->skb;
 	struct lane_job job = {
@@ -290,9 +295,9 @@ static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool v6)
 	__u32 have = skb->len - skb->data_len, hook = ctx->state->hook;
 	int verdict;
 
-	verdict = lane_run(have, hook, &job, v6);
-	if (verdict == LANE_ASK)
-		verdict = lane_again(have, hook, &job, v6);
+	verdict = lane_judge(have, hook, &job, v6, tracks);
+	if (tracks && verdict == LANE_ASK)
+		verdict = lane_again(&job, v6);
 	if (verdict != LANE_WHOLE)
 		return verdict & 1;
 	bpf_tail_call(ctx, &stages, 0);
@@ -303,13 +308,25 @@ static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool v6)
 SEC("netfilter")
 int weir_judge(struct bpf_nf_ctx___local *ctx)
 {
-	return judge(ctx, false);
+	return judge(ctx, false, true);
 }
 
 SEC("netfilter")
 int weir_judge6(struct bpf_nf_ctx___local *ctx)
 {
-	return judge(ctx, true);
+	return judge(ctx, true, true);
+}
+
+SEC("netfilter")
+int weir_plain(struct bpf_nf_ctx___local *ctx)
+{
+	return judge(ctx, false, false);
+}
+
+SEC("netfilter")
+int weir_plain6(struct bpf_nf_ctx___local *ctx)
+{
+	return judge(ctx, true, false);
 }
 
 /* Tells user space the packet clock. */

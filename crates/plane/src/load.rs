@@ -320,7 +320,10 @@ pub const EGRESS: u32 = 1 << 28;
 /// The same: early drop at XDP.
 pub const XDP: u32 = 1 << 27;
 
-/// What the hooks of a policy ask for: families, and the programs on interfaces.
+/// The same: flows are kept. Twin of `WEIR_FEATURE_TRACKS`.
+pub const TRACKS: u32 = 1 << 26;
+
+/// What the hooks of a policy ask for: families, flows, and the programs on interfaces.
 pub fn families(hooks: u32) -> u32 {
     let bit = |hooks, bit| if hooks != 0 { bit } else { 0 };
     bit(hooks & 0xff, FAMILY_V4)
@@ -328,18 +331,61 @@ pub fn families(hooks: u32) -> u32 {
         | bit(hooks & crate::hooks::INGRESS, INGRESS)
         | bit(hooks & crate::hooks::XDP, XDP)
         | bit(hooks & crate::hooks::EGRESS, EGRESS)
+        | bit(hooks & crate::hooks::TRACK, TRACKS)
 }
 
-/// Whether a program is of no use without these features.
-fn is_needed(program: &str, features: u32) -> bool {
+/// The program of the object that does the work of one of [`PROGRAMS`]: policies that keep no flows
+/// have a shorter one.
+fn variant(program: &str, features: u32) -> &str {
     match program {
-        "weir_judge" => features & FAMILY_V4 != 0,
-        "weir_judge6" => features & FAMILY_V6 != 0,
+        "weir_judge" if features & TRACKS == 0 => "weir_plain",
+        "weir_judge6" if features & TRACKS == 0 => "weir_plain6",
+        _ => program,
+    }
+}
+
+/// Whether a program is of use with these features.
+fn is_needed(program: &str, features: u32) -> bool {
+    let tracks = features & TRACKS != 0;
+    match program {
+        "weir_plain" => features & FAMILY_V4 != 0 && !tracks,
+        "weir_plain6" => features & FAMILY_V6 != 0 && !tracks,
         "weir_ingress" => features & INGRESS != 0,
         "weir_early" => features & XDP != 0,
         "weir_egress" => features & EGRESS != 0,
+        "weir_judge" => features & FAMILY_V4 != 0,
+        "weir_judge6" => features & FAMILY_V6 != 0,
         _ => true,
     }
+}
+
+/// `WEIR_MASK_PLACE` and `WEIR_SETTING_PLACE` of `abi.h`.
+const MASK_PLACE: u32 = 0x5eed_0a00;
+const SETTING_PLACE: u32 = 0x5eed_0b00;
+
+/// The object with settings in those instructions that have a place for them: the mask of offsets
+/// into the image in `BPF_AND | BPF_K`, others in `BPF_MOV | BPF_K`, as the immediate value. Instructions are eight bytes each, at multiples of eight.
+pub fn written(object: &[u8], settings: &Settings) -> Vec<u8> {
+    const AND: [u8; 2] = [0x54, 0x57];
+    const MOVE: [u8; 2] = [0xb4, 0xb7];
+    const REGISTERS: u8 = 10;
+    let words: Vec<[u8; 4]> = settings.as_bytes().as_chunks().0.to_vec();
+    let mut object = object.to_vec();
+    for instruction in object.as_chunks_mut::<8>().0 {
+        let [operation, 0..REGISTERS, 0, 0, immediate @ ..] = instruction else {
+            continue;
+        };
+        let place = u32::from_le_bytes(*immediate);
+        let number = place.wrapping_sub(SETTING_PLACE) as usize;
+        if AND.contains(operation) && place == MASK_PLACE {
+            *immediate = settings.image_mask.to_le_bytes();
+        } else if MOVE.contains(operation)
+            && let Some(word) = words.get(number)
+        {
+            *immediate = *word;
+        }
+    }
+    object
 }
 
 /// Maps that a larger instance goes on using: flows, and what other processes hold open.
@@ -485,8 +531,9 @@ fn load_object<'a>(
     maps: impl Fn(&str) -> Option<BorrowedFd<'a>>,
 ) -> Result<Object> {
     let failed = |e: libbpf_rs::Error| load_error(&e.to_string());
+    let bytes = written(bytes, settings);
     let mut open = ObjectBuilder::default()
-        .open_memory(bytes)
+        .open_memory(&bytes)
         .map_err(failed)?;
     if let Some((capacity, layout)) = capacity {
         resize(&mut open, "images", capacity.image + abi::SLACK)?;
@@ -508,7 +555,8 @@ fn load_object<'a>(
     }
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        program.set_autoload(is_needed(&name, settings.features));
+        let own = variant(&name, settings.features) == name;
+        program.set_autoload(own && is_needed(&name, settings.features));
     }
     open.load().map_err(failed)
 }
@@ -540,10 +588,11 @@ fn programs_of(objects: &[Object], features: u32) -> Result<Vec<Option<OwnedFd>>
             programs.push(None);
             continue;
         }
+        let own = variant(name, features);
         let program = objects
             .iter()
             .flat_map(|object| object.progs())
-            .find(|p| p.name() == name)
+            .find(|p| p.name() == own)
             .ok_or_else(|| load_error(&format!("no object has a program {name}")))?;
         programs.push(Some(duplicate(program.as_fd())?));
     }
