@@ -139,6 +139,7 @@ static __always_inline void lane_count_first(__u32 slot, const struct weir_lane 
 /*
  * What the rules say about a packet whose state is known; counted. 0: the whole way. `tracks`:
  * whether the program is for policies that keep flows; then the stack has no room for the walk.
+ * Where there are tables, a call costs less than the verifier's second look at them.
  */
 static __always_inline __u32 lane_rules(const struct lane_job *job, const struct weir_control *c,
 					const struct weir_lane *lane, __u32 slot,
@@ -154,8 +155,8 @@ static __always_inline __u32 lane_rules(const struct lane_job *job, const struct
 		if (unlikely(lane->flags & WEIR_LANE_CLASSES) &&
 		    !lane_classes(job, c, slot, p))
 			return 0;
-		if (!tracks)
-			decided = lane_walk(slot, root, p, c->zero, v6);
+		if (!tracks && !weir_may(WEIR_FEATURE_TABLES))
+			decided = lane_walk(slot, root, p, c->zero, v6, false);
 		else
 			decided = v6 ? weir_lane_walk6(slot, root, p) :
 				       weir_lane_walk4(slot, root, p);

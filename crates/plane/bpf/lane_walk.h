@@ -106,10 +106,10 @@ static __always_inline bool lane_chunk(const __u8 *image, __u64 mask, __u32 chun
 	return true;
 }
 
-/* The first entry that holds. False: the whole way. */
+/* The first entry that holds. False: the whole way. `tables`: whether there may be any. */
 static __always_inline bool lane_first(const __u8 *image, __u64 mask, const struct weir_root *root,
 				       bool v6, const struct weir_packet *p, __u32 zero,
-				       struct lane_found *f)
+				       bool tables, struct lane_found *f)
 {
 	__u32 last = root->entries - 1, hashed = WEIR_NONE;
 	struct weir_leaf leaf = { .chunks_at = root->chunks_at, .chunks = root->chunks };
@@ -121,7 +121,7 @@ static __always_inline bool lane_first(const __u8 *image, __u64 mask, const stru
 	f->position = WEIR_NONE;
 	f->rest = 0;
 	f->complete = true;
-	if (weir_may(WEIR_FEATURE_TABLES) && unlikely(root->tables)) {
+	if (tables && weir_may(WEIR_FEATURE_TABLES) && root->tables) {
 		hashed = probe_tables(image, mask, root, v6, p, 0, zero);
 		f->complete = false;
 	}
@@ -183,7 +183,7 @@ static __always_inline __u32 lane_trail(const __u8 *image, __u64 mask, __u32 roo
 	__u32 entries_at = root->entries_at, last = root->entries - 1;
 	struct lane_found f;
 
-	if (!lane_first(image, mask, root, v6, p, zero, &f))
+	if (!lane_first(image, mask, root, v6, p, zero, true, &f))
 		return 0;
 	return lane_trail_on(image, mask, entries_at, last, &f, entry_at);
 }
@@ -211,7 +211,7 @@ static __always_inline __u32 lane_count(const __u8 *image, __u64 mask, __u32 slo
  * way. Most packets of short lists meet one entry, which decides.
  */
 static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct weir_packet *p,
-				       __u32 zero, bool v6)
+				       __u32 zero, bool v6, bool tables)
 {
 	__u32 entry_at[LANE_STEPS] = {}, entries_at, last, at, verdict, rule = 0;
 	const __u8 *image = weir_image(slot);
@@ -225,7 +225,7 @@ static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct w
 	root = IMAGE_AT(struct weir_root, image, mask, root_at);
 	entries_at = root->entries_at;
 	last = root->entries - 1;
-	if (!lane_first(image, mask, root, v6, p, zero, &f))
+	if (!lane_first(image, mask, root, v6, p, zero, tables, &f))
 		return 0;
 	at = entries_at + f.position * sizeof(struct weir_entry);
 	e = IMAGE_AT(struct weir_entry, image, mask, at);
@@ -250,14 +250,14 @@ __noinline __u32 weir_lane_walk4(__u32 slot, __u32 root_at, const struct weir_pa
 {
 	struct weir_control *c = weir_get_control();
 
-	return p && c ? lane_walk(slot & 1, root_at, p, c->zero, false) : 0;
+	return p && c ? lane_walk(slot & 1, root_at, p, c->zero, false, true) : 0;
 }
 
 __noinline __u32 weir_lane_walk6(__u32 slot, __u32 root_at, const struct weir_packet *p)
 {
 	struct weir_control *c = weir_get_control();
 
-	return p && c ? lane_walk(slot & 1, root_at, p, c->zero, true) : 0;
+	return p && c ? lane_walk(slot & 1, root_at, p, c->zero, true, true) : 0;
 }
 
 #endif

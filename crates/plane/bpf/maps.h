@@ -14,7 +14,7 @@
 /*
  * Written by load.rs before loading, so that the verifier knows the values. Other headers use the
  * names below. Where WEIR_SETTINGS_WRITTEN is defined, those of four bytes are also part of the
- * instructions that ask for them (load::written): a packet asks for some twenty.
+ * instructions that ask for them (written.rs): a packet asks for some twenty.
  */
 SEC(".rodata.weir") const volatile struct weir_settings weir_settings = {
 	.image_mask = 0xffff,

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use libbpf_rs::{ObjectBuilder, OpenObject};
 use weir_plane::abi::Settings;
-use weir_plane::load::written;
+use weir_plane::written::written;
 use zerocopy::{FromBytes, IntoBytes};
 
 const OBJECTS: [(&str, &[u8]); 2] = [

@@ -32,6 +32,7 @@ mod sys;
 pub use sys::addresses::Address;
 pub mod testrun;
 pub mod update;
+pub mod written;
 
 pub use agent::Agent;
 pub use error::{PlaneError, Result};

@@ -19,8 +19,9 @@ use crate::counters;
 use crate::error::{PlaneError, Result, system};
 use crate::sys::bpf::map_size;
 use crate::sys::memory::Mapping;
+use crate::written::written;
 
-static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
+pub(crate) static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
 static LEARNED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learned.bpf.o"));
 static DYNAMIC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dynamic.bpf.o"));
 static INGRESS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
@@ -357,35 +358,6 @@ fn is_needed(program: &str, features: u32) -> bool {
         "weir_judge6" => features & FAMILY_V6 != 0,
         _ => true,
     }
-}
-
-/// `WEIR_MASK_PLACE` and `WEIR_SETTING_PLACE` of `abi.h`.
-const MASK_PLACE: u32 = 0x5eed_0a00;
-const SETTING_PLACE: u32 = 0x5eed_0b00;
-
-/// The object with settings in those instructions that have a place for them: the mask of offsets
-/// into the image in `BPF_AND | BPF_K`, others in `BPF_MOV | BPF_K`, as the immediate value. Instructions are eight bytes each, at multiples of eight.
-pub fn written(object: &[u8], settings: &Settings) -> Vec<u8> {
-    const AND: [u8; 2] = [0x54, 0x57];
-    const MOVE: [u8; 2] = [0xb4, 0xb7];
-    const REGISTERS: u8 = 10;
-    let words: Vec<[u8; 4]> = settings.as_bytes().as_chunks().0.to_vec();
-    let mut object = object.to_vec();
-    for instruction in object.as_chunks_mut::<8>().0 {
-        let [operation, 0..REGISTERS, 0, 0, immediate @ ..] = instruction else {
-            continue;
-        };
-        let place = u32::from_le_bytes(*immediate);
-        let number = place.wrapping_sub(SETTING_PLACE) as usize;
-        if AND.contains(operation) && place == MASK_PLACE {
-            *immediate = settings.image_mask.to_le_bytes();
-        } else if MOVE.contains(operation)
-            && let Some(word) = words.get(number)
-        {
-            *immediate = *word;
-        }
-    }
-    object
 }
 
 /// Maps that a larger instance goes on using: flows, and what other processes hold open.
