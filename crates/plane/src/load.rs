@@ -86,7 +86,7 @@ pub struct Capacity {
     pub rules: u32,
     /// Bytes of one history slot: a power of two.
     pub history: u32,
-    /// Flows that the flow table is made for.
+    /// Flows that the flow table is made for, where policies keep flows.
     pub flows: u32,
 }
 
@@ -335,22 +335,26 @@ pub fn families(hooks: u32) -> u32 {
         | bit(hooks & crate::hooks::TRACK, TRACKS)
 }
 
+/// Whether programs with these features keep flows.
+pub fn tracks(features: u32) -> bool {
+    features & TRACKS != 0
+}
+
 /// The program of the object that does the work of one of [`PROGRAMS`]: policies that keep no flows
 /// have a shorter one.
 fn variant(program: &str, features: u32) -> &str {
     match program {
-        "weir_judge" if features & TRACKS == 0 => "weir_plain",
-        "weir_judge6" if features & TRACKS == 0 => "weir_plain6",
+        "weir_judge" if !tracks(features) => "weir_plain",
+        "weir_judge6" if !tracks(features) => "weir_plain6",
         _ => program,
     }
 }
 
 /// Whether a program is of use with these features.
 fn is_needed(program: &str, features: u32) -> bool {
-    let tracks = features & TRACKS != 0;
     match program {
-        "weir_plain" => features & FAMILY_V4 != 0 && !tracks,
-        "weir_plain6" => features & FAMILY_V6 != 0 && !tracks,
+        "weir_plain" => features & FAMILY_V4 != 0 && !tracks(features),
+        "weir_plain6" => features & FAMILY_V6 != 0 && !tracks(features),
         "weir_ingress" => features & INGRESS != 0,
         "weir_early" => features & XDP != 0,
         "weir_egress" => features & EGRESS != 0,
@@ -419,7 +423,13 @@ pub fn load(
     features: u32,
     old: Option<&Instance>,
 ) -> Result<Instance> {
-    let layout = old.map_or(Layout::for_flows(capacity.flows), Instance::flow_layout);
+    // Programs that keep no flows have a table of the least size, which nobody goes on using.
+    let flows = old.filter(|old| tracks(old.settings.features));
+    let layout = match flows {
+        Some(old) => old.flow_layout(),
+        None if tracks(features) => Layout::for_flows(capacity.flows),
+        None => Layout::for_flows(1),
+    };
     let (shards, exclusive) = shards(capacity.rules);
     let settings = Settings {
         image_mask: capacity.image - 1,
@@ -446,6 +456,7 @@ pub fn load(
         if let Some(at) = BESIDE_LEARNED.iter().position(|own| *own == name) {
             return old?.beside.get(at).map(|map| map.fd.as_fd());
         }
+        let old = if name == "flows" { flows } else { old };
         old.filter(|_| LASTING.contains(&name))
             .map(|old| old.map(name).fd.as_fd())
     };
