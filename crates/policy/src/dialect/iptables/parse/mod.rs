@@ -11,6 +11,8 @@ mod basic;
 mod canonical;
 mod clock;
 mod finish;
+mod finish_lesser;
+mod lesser;
 mod lists;
 mod nat;
 mod numbers;
