@@ -77,7 +77,7 @@ pub static KNOWN: &[ModuleSpec] = &[
     km("l2tp", &[w("tid"), w("sid"), w("pversion"), w("type")]).kept_as_written(),
     km("nfacct", &[w("nfacct-name")]),
     km("osf", &[w("genre").not(), n("ttl", 2), n("log", 2)]).with_protocols(&[TCP]),
-    km("quota", &[n("quota", u64::MAX).not()]),
+    module("quota", Role::Match, &[n("quota", u64::MAX).not()]),
     km("rateest", &[
         w("rateest1"), w("rateest"), f("rateest-delta"), w("rateest-bps"), w("rateest-pps"),
         w("rateest-bps1"), w("rateest-pps1"), f("rateest-lt").not(), f("rateest-gt").not(),

@@ -59,7 +59,7 @@ impl Tests<'_, '_> {
             return (Vec::new(), Flow::Next);
         }
         if instance.spec.tier == Tier::Known || name == "SYNPROXY" {
-            let help = "take the rule out, or leave it to iptables beside weir";
+            let help = super::refuse::advice_for_target(name);
             self.unsupported(instance.at.0, &format!("`-j {name}`"), help);
             return (Vec::new(), Flow::Next);
         }
