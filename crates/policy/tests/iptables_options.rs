@@ -14,7 +14,10 @@ struct Row {
 
 /// The rows under a heading; an empty first cell belongs to the module above.
 fn rows(page: &str, heading: &str) -> Vec<Row> {
-    let part = page.split(&format!("\n## {heading}\n")).nth(1).expect("heading");
+    let part = page
+        .split(&format!("\n## {heading}\n"))
+        .nth(1)
+        .expect("heading");
     let part = part.split("\n## ").next().expect("a part");
     let mut rows: Vec<Row> = Vec::new();
     for line in part.lines().filter(|line| line.starts_with("| ")).skip(1) {
@@ -25,7 +28,9 @@ fn rows(page: &str, heading: &str) -> Vec<Row> {
         let names = match (name, rows.last()) {
             ("", Some(above)) => above.names.clone(),
             _ => {
-                let names = name.split(", ").map(|name| name.split(" (").next().unwrap_or(name));
+                let names = name
+                    .split(", ")
+                    .map(|name| name.split(" (").next().unwrap_or(name));
                 names.map(str::to_owned).collect()
             }
         };
@@ -55,14 +60,21 @@ fn missing(spec: &ModuleSpec, rows: &[Row], wrong: &mut Vec<String>) {
     if own.is_empty() {
         wrong.push(format!("{} has no row", spec.name));
     }
-    for option in spec.options.iter().filter(|option| !is_said(&own, option.name)) {
+    for option in spec
+        .options
+        .iter()
+        .filter(|option| !is_said(&own, option.name))
+    {
         wrong.push(format!("{} has no --{}", spec.name, option.name));
     }
     let refused = own.iter().all(|row| !row.mark.starts_with('E'));
     if (spec.tier == Tier::Known) != refused && !matches!(spec.name, "physdev" | "SYNPROXY") {
         let noted = own.iter().any(|row| row.mark.starts_with(['N', 'P']));
         if !noted {
-            wrong.push(format!("{} is marked otherwise than it is taken", spec.name));
+            wrong.push(format!(
+                "{} is marked otherwise than it is taken",
+                spec.name
+            ));
         }
     }
 }

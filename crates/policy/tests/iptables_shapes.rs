@@ -25,10 +25,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ),
     (
         "dns-any.v4",
-        &[
-            "`-m string` is not supported",
-            "`-m u32` is not supported",
-        ],
+        &["`-m string` is not supported", "`-m u32` is not supported"],
     ),
     ("gce-azure.v4", &["the table security is not supported"]),
     ("hardened-v6.v6", &["`-m ipv6header` is not supported"]),

@@ -67,7 +67,12 @@ pub static MATCHES: &[ModuleSpec] = &[
         "pkttype",
         &[option(
             "pkt-type",
-            Kind::Choice(&["unicast=host", "broadcast", "multicast"]),
+            Kind::Choice(&[
+                "unicast=host",
+                "broadcast=bcast",
+                "multicast=mcast",
+                "otherhost",
+            ]),
         )
         .not()],
     ),

@@ -101,6 +101,8 @@ const CONNMARK_OPTIONS: &[OptionSpec] = &[
     option("and-mark", Kind::SetMark(MarkForm::And)).for_option("set-xmark"),
     option("or-mark", Kind::SetMark(MarkForm::Or)).for_option("set-xmark"),
     option("xor-mark", Kind::SetMark(MarkForm::Flip)).for_option("set-xmark"),
+    option("left-shift-mark", Kind::Number(0, 31)),
+    option("right-shift-mark", Kind::Number(0, 31)),
     option("save-mark", Kind::Flag),
     option("restore-mark", Kind::Flag),
     option("nfmask", Kind::Mask),

@@ -176,7 +176,8 @@ impl Tests<'_, '_> {
             ("pkttype", _, &Value::Number(kind)) => Cond::PacketType(match kind {
                 0 => PacketType::Unicast,
                 1 => PacketType::Broadcast,
-                _ => PacketType::Multicast,
+                2 => PacketType::Multicast,
+                _ => PacketType::OtherHost,
             }),
             ("rt", "rt-type", &Value::Number(kind)) if kind <= 255 => Cond::RoutingHeader {
                 kind: Some(kind as u8),

@@ -76,7 +76,15 @@ impl Tests<'_, '_> {
                 .map(|(value, mask)| Op::SetMark { value, mask })
                 .into_iter()
                 .collect(),
-            "CONNMARK" => connmark(instance).into_iter().collect(),
+            "CONNMARK" => {
+                for name in ["left-shift-mark", "right-shift-mark"] {
+                    if let Some(option) = instance.option(name) {
+                        let what = format!("`--{name}` of `-j CONNMARK`");
+                        self.unsupported(option.at.0, &what, "write the shifted mark");
+                    }
+                }
+                connmark(instance).into_iter().collect()
+            }
             "CT" => self.ct(instance),
             "NOTRACK" => vec![Op::Notrack],
             "DSCP" => number(instance, "set-dscp")
