@@ -9,6 +9,8 @@ use super::values::bounded;
 const PATTERN_MAX: usize = 128;
 /// Tests, steps and ranges of `--u32`.
 const U32_MAX: usize = 10;
+/// Microseconds of a length of time.
+const SPAN_MAX: f64 = 3.6e9;
 /// Options of one IPv6 header.
 const HEADER_OPTIONS_MAX: usize = 16;
 
@@ -264,7 +266,18 @@ pub(super) fn span(text: &str) -> Result<Value, Fault> {
         _ => return Err(bad()),
     };
     let amount: f64 = text[..digits].parse().map_err(|_| bad())?;
-    Ok(Value::Number((amount * size).round() as u64))
+    let microseconds = (amount * size).round();
+    if microseconds > SPAN_MAX {
+        return Err(Fault::new(format!("`{text}` is too long")).help("an hour at most"));
+    }
+    // No finer than it is printed: a tenth of its unit.
+    let microseconds = microseconds as u64;
+    let tenth = match microseconds {
+        1_000_000.. => 100_000,
+        1000.. => 100,
+        _ => 1,
+    };
+    Ok(Value::Number((microseconds + tenth / 2) / tenth * tenth))
 }
 
 /// Options of the TCP header (IANA, TCP option kinds): numbers or the names that iptables has.
@@ -307,5 +320,39 @@ pub(super) fn full_mark(text: &str) -> Result<Value, Fault> {
         (Some(value), Some(mask)) => Ok(Value::Masked(value, mask)),
         _ => Err(Fault::new(format!("bad mark `{text}`"))
             .help("a 32-bit number, and a second one after `/` for a mask")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_no_finer_than_they_print() {
+        for (text, microseconds) in [
+            ("250ms", 250_000),
+            ("1234567us", 1_200_000),
+            ("999960us", 1_000_000),
+            ("1.25ms", 1300),
+            ("7", 7),
+        ] {
+            assert_eq!(span(text).ok(), Some(Value::Number(microseconds)), "{text}");
+        }
+        for wrong in ["", "s", "1h", "1.2.3s", "9999999s"] {
+            assert!(span(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_bytes() {
+        let bytes = |text| match pattern(text, true) {
+            Ok(Value::Pattern(bytes)) => Some(bytes.to_vec()),
+            _ => None,
+        };
+        assert_eq!(bytes("a|42 43|d").as_deref(), Some(&b"aBCd"[..]));
+        assert_eq!(bytes("a\\|b").as_deref(), Some(&b"a|b"[..]));
+        for wrong in ["", "||", "|4|", "|4x|", "|42"] {
+            assert_eq!(bytes(wrong), None, "{wrong}");
+        }
     }
 }
