@@ -7,6 +7,7 @@
 mod hosts;
 mod loaded;
 mod message;
+pub mod once;
 mod read;
 mod related;
 mod steering;
@@ -81,7 +82,7 @@ fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> 
             (Some(Dialect::Ipset), _) => Dialect::Ipset,
             (_, Some(wanted)) => wanted,
             (Some(told), None) => told,
-            (None, None) if source.text.trim().is_empty() => Dialect::Iptables,
+            (None, None) if source.says_nothing() => Dialect::Iptables,
             (None, None) => {
                 let message = unknown_language(source);
                 return Err(failure(Exit::Usage, message));
