@@ -205,7 +205,8 @@ fn lists(texts: &[SavedSource], reading: &ReadingArgs, hosts: Hosts) -> Result<L
     let dialect = reading.dialect.as_deref();
     if crate::ipfw::are_meant(texts, dialect) {
         let allowed = reading.allow_unsupported;
-        let lowered = crate::ipfw::enforce::lower_texts(texts, allowed, hosts);
+        let lowered =
+            crate::ipfw::enforce::lower_texts(texts, allowed, reading.netns.as_deref(), hosts);
         return Ok(Loaded {
             sources: lowered.sources,
             parsed: Vec::new(),
