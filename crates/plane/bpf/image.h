@@ -68,7 +68,7 @@ enum weir_feature {		/* bits of weir_header.features */
 };
 /* Above those of images: hooks of IPv6 are needed (load.rs, FAMILY_V6), flows are kept (TRACKS). */
 #define WEIR_FEATURE_V6 (1U << 31)
-#define WEIR_FEATURE_TRACKS (1U << 26)
+#define WEIR_FEATURE_TRACKS (1U << 25)
 
 struct weir_pattern {
 	__u64 name[2];

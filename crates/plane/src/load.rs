@@ -21,15 +21,21 @@ use crate::sys::bpf::map_size;
 use crate::sys::memory::Mapping;
 use crate::written::written;
 
+pub use crate::parts::{
+    EGRESS, FAMILY_V4, FAMILY_V6, INGRESS, ROUTE_BACK, TRACKS, XDP, families, tracks,
+};
+use crate::parts::{is_needed, variant};
+
 pub(crate) static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
 static LEARNED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learned.bpf.o"));
 static DYNAMIC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dynamic.bpf.o"));
 static INGRESS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
 static EARLY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/early.bpf.o"));
+static ROUTE_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/route.bpf.o"));
 static TCX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tcx.bpf.o"));
 
 /// Names of the maps, as in `maps.h`; each is pinned under its name.
-pub const MAPS: [&str; 14] = [
+pub const MAPS: [&str; 15] = [
     "images",
     "counters",
     "histories",
@@ -44,6 +50,7 @@ pub const MAPS: [&str; 14] = [
     "stages",
     "sweeper",
     "judged",
+    "ways_back",
 ];
 /// The map of learned states, which only programs for policies that learn have.
 pub const LEARNED_MAP: &str = "learned";
@@ -66,7 +73,7 @@ pub fn is_mapped(name: &str) -> bool {
 }
 
 /// Names of the programs, as in the `.bpf.c` files.
-pub const PROGRAMS: [&str; 8] = [
+pub const PROGRAMS: [&str; 9] = [
     "weir_judge",
     "weir_judge6",
     "weir_whole",
@@ -75,6 +82,7 @@ pub const PROGRAMS: [&str; 8] = [
     "weir_sweep",
     "weir_ingress",
     "weir_early",
+    "weir_route",
 ];
 
 /// How large the maps are made.
@@ -251,6 +259,17 @@ fn resize(object: &mut libbpf_rs::OpenObject, name: &str, bytes: u32) -> Result<
     Err(load_error(&format!("the object has no map {name}")))
 }
 
+/// Make a map of that many entries inside the object before loading, where it has one.
+fn entries(object: &mut libbpf_rs::OpenObject, name: &str, count: u32) -> Result<()> {
+    let found = object.maps_mut().find(|map| map.name() == name);
+    match found {
+        Some(mut map) => map
+            .set_max_entries(count)
+            .map_err(|e| load_error(&e.to_string())),
+        None => Ok(()),
+    }
+}
+
 /// Log lines of libbpf, kept for error messages.
 static LOG: Mutex<String> = Mutex::new(String::new());
 
@@ -305,63 +324,6 @@ fn random_seed() -> [u64; 2] {
         hasher.write_u64(half + 2 * COUNT.fetch_add(1, Ordering::Relaxed));
         hasher.finish()
     })
-}
-
-/// Bit of [`Settings::features`], above those of images: a hook of IPv4 is needed.
-pub const FAMILY_V4: u32 = 1 << 30;
-/// The same for IPv6.
-pub const FAMILY_V6: u32 = 1 << 31;
-
-/// The same: PREROUTING is judged at tcx ingress.
-pub const INGRESS: u32 = 1 << 29;
-
-/// The same: headers, marks or priorities are changed on the way out.
-pub const EGRESS: u32 = 1 << 28;
-
-/// The same: early drop at XDP.
-pub const XDP: u32 = 1 << 27;
-
-/// The same: flows are kept. Twin of `WEIR_FEATURE_TRACKS`.
-pub const TRACKS: u32 = 1 << 26;
-
-/// What the hooks of a policy ask for: families, flows, and the programs on interfaces.
-pub fn families(hooks: u32) -> u32 {
-    let bit = |hooks, bit| if hooks != 0 { bit } else { 0 };
-    bit(hooks & 0xff, FAMILY_V4)
-        | bit(hooks & 0xff00, FAMILY_V6)
-        | bit(hooks & crate::hooks::INGRESS, INGRESS)
-        | bit(hooks & crate::hooks::XDP, XDP)
-        | bit(hooks & crate::hooks::EGRESS, EGRESS)
-        | bit(hooks & crate::hooks::TRACK, TRACKS)
-}
-
-/// Whether programs with these features keep flows.
-pub fn tracks(features: u32) -> bool {
-    features & TRACKS != 0
-}
-
-/// The program of the object that does the work of one of [`PROGRAMS`]: policies that keep no flows
-/// have a shorter one.
-fn variant(program: &str, features: u32) -> &str {
-    match program {
-        "weir_judge" if !tracks(features) => "weir_plain",
-        "weir_judge6" if !tracks(features) => "weir_plain6",
-        _ => program,
-    }
-}
-
-/// Whether a program is of use with these features.
-fn is_needed(program: &str, features: u32) -> bool {
-    match program {
-        "weir_plain" => features & FAMILY_V4 != 0 && !tracks(features),
-        "weir_plain6" => features & FAMILY_V6 != 0 && !tracks(features),
-        "weir_ingress" => features & INGRESS != 0,
-        "weir_early" => features & XDP != 0,
-        "weir_egress" => features & EGRESS != 0,
-        "weir_judge" => features & FAMILY_V4 != 0,
-        "weir_judge6" => features & FAMILY_V6 != 0,
-        _ => true,
-    }
 }
 
 /// Maps that a larger instance goes on using: flows, and what other processes hold open.
@@ -485,6 +447,7 @@ pub fn load(
         ("weir_egress", TCX),
         ("weir_ingress", INGRESS_OBJECT),
         ("weir_early", EARLY),
+        ("weir_route", ROUTE_OBJECT),
     ];
     for (program, object) in on_interfaces {
         if is_needed(program, features) {
@@ -518,6 +481,10 @@ fn load_object<'a>(
     let mut open = ObjectBuilder::default()
         .open_memory(&bytes)
         .map_err(failed)?;
+    if settings.features & ROUTE_BACK == 0 && settings.testing == 0 {
+        // What nobody writes need not be large.
+        entries(&mut open, "ways_back", 1)?;
+    }
     if let Some((capacity, layout)) = capacity {
         resize(&mut open, "images", capacity.image + abi::SLACK)?;
         resize(&mut open, "histories", capacity.history + abi::SLACK)?;
