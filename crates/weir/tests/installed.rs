@@ -76,7 +76,10 @@ fn links_are_made_on_request_and_never_over_a_program() {
     assert_eq!(printed.stdout, b"block in all\n", "{printed:?}");
     let wrong = install(&folder, &["--tools", "nft"]);
     assert!(!wrong.status.success(), "{wrong:?}");
-    assert!(install(&folder, &["--tools", "ipf"]).status.success(), "again");
+    assert!(
+        install(&folder, &["--tools", "ipf"]).status.success(),
+        "again"
+    );
     assert!(install(&folder, &["--uninstall"]).status.success());
     assert!(!place("ipf").is_symlink() && !place("ipfstat").is_symlink());
     assert_eq!(std::fs::read(place("ipfw")).unwrap(), b"somebody's own");

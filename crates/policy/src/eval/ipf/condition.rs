@@ -186,7 +186,10 @@ impl Condition {
                 };
                 inside != *negate
             })
-            && self.terms.iter().all(|term| term_holds(term, packet, attributes))
+            && self
+                .terms
+                .iter()
+                .all(|term| term_holds(term, packet, attributes))
     }
 
     fn transport_holds(&self, packet: &IpfPacket, attributes: u32) -> bool {

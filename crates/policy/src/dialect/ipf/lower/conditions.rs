@@ -192,7 +192,9 @@ impl Made<'_> {
     /// One of these holds, or none.
     fn any(&mut self, negate: bool, mut conditions: Vec<Cond>) {
         match (negate, conditions.len()) {
-            (true, _) => conditions.into_iter().for_each(|cond| self.push(true, cond)),
+            (true, _) => conditions
+                .into_iter()
+                .for_each(|cond| self.push(true, cond)),
             (false, 1) => conditions.drain(..).for_each(|cond| self.push(false, cond)),
             (false, _) => {
                 let negate = false;
