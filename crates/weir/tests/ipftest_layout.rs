@@ -191,13 +191,13 @@ fn hits_are_counted_for_every_match() {
 }
 
 /// What `-l` saves as `ipmon` prints it, without the date.
-fn monitored(rules: &str, packets: &str, more: &[&str], options: &str) -> Vec<String> {
+fn monitored(rules: &str, packets: &str, more: &[&str], options: &[&str]) -> Vec<String> {
     let folder = folder(rules, packets);
     let mut arguments = vec!["ipftest", "-br", "r", "-ii", "-l", "log"];
     arguments.extend(more);
     let (code, text) = weir(&folder, &arguments);
     assert_eq!(code, 0, "{text}");
-    let (code, log) = weir(&folder, &["ipmon", options, "log"]);
+    let (code, log) = weir(&folder, &[&["ipmon"], options, &["log"]].concat());
     assert_eq!(code, 0, "{log}");
     let undated = |line: &str| {
         line.split_once(' ')
@@ -212,7 +212,7 @@ fn monitored(rules: &str, packets: &str, more: &[&str], options: &str) -> Vec<St
 }
 
 fn logged(rules: &str, packets: &str, more: &[&str]) -> Vec<String> {
-    monitored(rules, packets, more, "-f")
+    monitored(rules, packets, more, &["-f"])
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn states_and_bodies_are_logged_too() {
                    in on e0 udp 10.0.0.1,1 10.0.0.2,2\nin on e0 icmp 1.1.1.1 2.2.2.2 echo\n\
                    in on e0 icmp 1.1.1.1 2.2.2.2 echo\nout on e0 tcp 10.0.0.2,80 10.0.0.1,1024 RA \
                    ack=8\n";
-    let all = monitored(rules, packets, &[], "-af");
+    let all = monitored(rules, packets, &[], &["-af"]);
     let wanted = [
         "e0 @0:1 p 10.0.0.1,1024 -> 10.0.0.2,80 PR tcp len 20 40 -S K-S IN",
         "e0 @0:3 b 1.1.1.1 -> 2.2.2.2 PR icmp len 20 48 icmp echo/0 IN",
@@ -234,8 +234,8 @@ fn states_and_bodies_are_logged_too() {
          0 Bytes out 0 Backward: Pkts in 0 Bytes in 0 Pkts out 1 Bytes out 40",
     ];
     assert_eq!(all, wanted);
-    assert_eq!(monitored(rules, packets, &[], "-f"), wanted[..4]);
-    assert_eq!(monitored(rules, packets, &[], "-oSf"), wanted[4..]);
+    assert_eq!(monitored(rules, packets, &[], &["-f"]), wanted[..4]);
+    assert_eq!(monitored(rules, packets, &[], &["-oS", "-f"]), wanted[4..]);
 }
 
 #[test]

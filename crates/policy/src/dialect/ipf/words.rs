@@ -333,8 +333,8 @@ pub fn position(names: &[&str], name: &str) -> Option<u8> {
     u8::try_from(at).ok()
 }
 
-/// The port of a service: by the names of this system, else by FreeBSD's, where such rules come
-/// from (`nfsd`, `lockd`, `rpcbind`).
+/// The port of a service: by the names of Linux; what has no such name at all, by FreeBSD's, where
+/// such rules come from (`nfsd`, `lockd`, `rpcbind`).
 #[must_use]
 pub fn service(name: &str, transport: Option<Transport>) -> Option<u16> {
     let number = match transport {
@@ -343,7 +343,10 @@ pub fn service(name: &str, transport: Option<Transport>) -> Option<u16> {
         Some(Transport::Udp) => 17,
         Some(Transport::Sctp) => 132,
     };
-    services::port(name, transport).or_else(|| freebsd::port(name, number))
+    match services::port(name, None) {
+        Some(_) => services::port(name, transport),
+        None => freebsd::port(name, number),
+    }
 }
 
 #[cfg(test)]
@@ -368,6 +371,7 @@ mod tests {
         assert_eq!(header_bit(44), header("frag").unwrap());
         assert_eq!(service("nfsd", Some(Transport::Udp)), Some(2049));
         assert_eq!(service("domain", None), Some(53));
+        assert_eq!(service("login", Some(Transport::Udp)), None);
         assert_eq!(service("nobody", None), None);
     }
 }
