@@ -10,8 +10,8 @@
 #   scripts/install.sh --uninstall          takes the files away; rules in /etc/weir stay
 #
 # A link called ipf, ipfstat, ipftest, ipmon, ipnat, ippool, ipfw, iptables, ip6tables or ipset is
-# the command of that name: `ipf -nvf FILE` is `weir ipf -nvf FILE`. A program that is there already,
-# anywhere in PATH, is never replaced or hidden.
+# the command of that name: `ipf -nvf FILE` is `weir ipf -nvf FILE`. A program that is there
+# already, anywhere in PATH, is never replaced or hidden.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -1,5 +1,5 @@
-//! `weir ippool`: address tables of the enforced rules, or of a file, with the options of IPFilter's
-//! `ippool`.
+//! `weir ippool`: address tables of the enforced rules, or of a file, with the options of
+//! IPFilter's `ippool`.
 //!
 //! In: one of -f, -l, -a, -r, -A, -R, -F, -s. Out: other tables in force, together with the rules
 //! that ask for them; or tables printed. With -n files are only read.

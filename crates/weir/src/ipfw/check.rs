@@ -3,6 +3,7 @@
 //! In: rule files, or single commands in a file. Out: messages on standard error, a summary on
 //! standard output.
 
+use super::enforce::find_owners;
 use super::facts::FactArgs;
 use super::load::{Loaded, load};
 use crate::cmd::check::{self, NeverMatched};
@@ -72,6 +73,7 @@ fn enforced(loaded: &mut Loaded, allow_unsupported: bool) -> Option<Policy> {
     if loaded.errors(allow_unsupported) > 0 {
         return None;
     }
+    find_owners(&mut loaded.program.ruleset, None);
     let options = Options { allow_unsupported };
     let (policy, found) = lower(&loaded.program.ruleset, &loaded.sources, options);
     let notes = found.into_iter().map(|mut one| {

@@ -430,14 +430,8 @@ impl Lowering<'_> {
             return;
         }
         if verdict == Verdict::Reject(RejectKind::TcpReset) {
-            let tcp = |negate| Test {
-                negate,
-                cond: Cond::Proto(RangeSet::one(TCP)),
-            };
-            let with = |negate| tests.iter().cloned().chain([tcp(negate)]).collect();
-            let reset = made(with(false), ops.clone(), flow(verdict));
-            let drop = made(with(true), ops, flow(Verdict::Drop));
-            for rule in [reset, drop] {
+            let reset = made(tests, ops, flow(verdict));
+            for rule in reset_or_drop(reset, flow(Verdict::Drop)) {
                 push(rules, rule, learner);
             }
             return;
@@ -503,6 +497,19 @@ impl Lowering<'_> {
         }
         proposing
     }
+}
+
+/// A rule that answers with a reset: TCP gets one, all else is dropped.
+fn reset_or_drop(reset: crate::model::Rule, drop: Flow) -> [crate::model::Rule; 2] {
+    let tcp = |negate| Test {
+        negate,
+        cond: Cond::Proto(RangeSet::one(TCP)),
+    };
+    let (mut reset, mut dropped) = (reset.clone(), reset);
+    dropped.flow = drop;
+    reset.tests.push(tcp(false));
+    dropped.tests.push(tcp(true));
+    [reset, dropped]
 }
 
 /// Adds a rule, and where it makes a state, what is left of it when it can't.
