@@ -146,6 +146,7 @@ impl Loaded {
         let options = iptables::LowerOptions {
             names: Some(&hosts),
             allow_unsupported,
+            kernel_zone: weir_plane::kernel_zone(),
             ..iptables::LowerOptions::default()
         };
         let (policy, report) = iptables::lower(&inputs, &options);
