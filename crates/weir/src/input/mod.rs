@@ -7,6 +7,7 @@
 mod hosts;
 mod loaded;
 mod message;
+pub mod once;
 mod read;
 mod related;
 mod steering;
@@ -46,6 +47,8 @@ pub struct Loaded {
     pub language: Language,
     /// Rules of ipfw: what their numbers, sets and tables are.
     pub ruleset: Option<weir_policy::dialect::ipfw::Ruleset>,
+    /// How many rules there are as their language counts them, where the policy has others.
+    pub rules: Option<usize>,
     policy: Option<Policy>,
     /// Where each rule was written, by its id.
     origins: Vec<Option<Origin>>,
@@ -67,6 +70,7 @@ fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> 
         answers: Answers::default(),
         language: Language::Iptables,
         ruleset: None,
+        rules: None,
         policy: None,
         origins: Vec::new(),
     };
@@ -81,7 +85,7 @@ fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> 
             (Some(Dialect::Ipset), _) => Dialect::Ipset,
             (_, Some(wanted)) => wanted,
             (Some(told), None) => told,
-            (None, None) if source.text.trim().is_empty() => Dialect::Iptables,
+            (None, None) if source.says_nothing() => Dialect::Iptables,
             (None, None) => {
                 let message = unknown_language(source);
                 return Err(failure(Exit::Usage, message));
@@ -145,6 +149,7 @@ impl Loaded {
         let options = iptables::LowerOptions {
             names: Some(&hosts),
             allow_unsupported,
+            kernel_zone: weir_plane::kernel_zone(),
             ..iptables::LowerOptions::default()
         };
         let (policy, report) = iptables::lower(&inputs, &options);
@@ -203,13 +208,16 @@ fn lists(texts: &[SavedSource], reading: &ReadingArgs, hosts: Hosts) -> Result<L
     let dialect = reading.dialect.as_deref();
     if crate::ipfw::are_meant(texts, dialect) {
         let allowed = reading.allow_unsupported;
-        let lowered = crate::ipfw::enforce::lower_texts(texts, allowed, hosts);
+        let lowered =
+            crate::ipfw::enforce::lower_texts(texts, allowed, reading.netns.as_deref(), hosts);
         return Ok(Loaded {
             sources: lowered.sources,
             parsed: Vec::new(),
             diagnostics: lowered.diagnostics,
             answers: lowered.answers,
             language: Language::Ipfw,
+            // As they are numbered, with the last one.
+            rules: Some(lowered.ruleset.rules.len()),
             ruleset: Some(lowered.ruleset),
             origins: lowered.policy.as_ref().map_or_else(Vec::new, origins),
             policy: lowered.policy,
@@ -226,6 +234,7 @@ fn lists(texts: &[SavedSource], reading: &ReadingArgs, hosts: Hosts) -> Result<L
         answers: Answers::default(),
         language: Language::Ipf,
         ruleset: None,
+        rules: Some(lowered.rules),
         origins: lowered.policy.as_ref().map_or_else(Vec::new, origins),
         policy: lowered.policy,
     })
