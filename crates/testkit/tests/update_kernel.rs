@@ -1,6 +1,7 @@
 //! Changes of single rules in the kernel while packets are judged: every packet meets the policy of
 //! before the change or the one after it, by its verdict and by the rule that decides; also while
-//! images are built anew beside the changes and put in force. Needs root; see `WEIR_REQUIRE_KERNEL`.
+//! images are built anew beside the changes and put in force. Needs root; see
+//! `WEIR_REQUIRE_KERNEL`.
 
 use fastrand::Rng;
 use std::ops::RangeInclusive;

@@ -7,6 +7,7 @@ use weir_policy::model::{ChainId, Flow, Rule, RuleId};
 
 /// Rules without terms that get them when the one that covers them goes.
 const UNCOVERED_MAX: usize = 64;
+const MANY: Rebuild = Rebuild("the rule covers many others");
 
 impl Live {
     /// Whether the rule that is number `index` of a chain can be taken out in place.
@@ -20,6 +21,9 @@ impl Live {
             if position == NONE {
                 continue;
             }
+            if place.covered(position).len() > UNCOVERED_MAX {
+                return Err(MANY);
+            }
             match &place.root.slots[position as usize] {
                 Slot::Plain(terms) => place.known(position, terms)?,
                 Slot::Covered(..) => {}
@@ -28,9 +32,6 @@ impl Live {
                         "the rule takes more than one entry, or leads elsewhere",
                     ));
                 }
-            }
-            if place.covered(position).len() > UNCOVERED_MAX {
-                return Err(Rebuild("the rule covers many others"));
             }
         }
         Ok((list, id))
@@ -82,9 +83,9 @@ impl Live {
         Ok(id)
     }
 
-    /// Lets packets be led to the rules that have no terms because of this one. Whether packets that
-    /// have it in hand could pass them by.
-    fn uncover(
+    /// Lets packets be led to the rules that have no terms because of this one. Whether packets
+    /// that have it in hand could pass them by.
+    pub(super) fn uncover(
         &mut self,
         store: &mut impl Store,
         number: usize,
@@ -92,8 +93,12 @@ impl Live {
     ) -> Result<bool, Rebuild> {
         let (place, mut hand) = self.place(store, number);
         let position = place.at[id.0 as usize];
+        let covered = place.covered(position);
+        if covered.len() > UNCOVERED_MAX {
+            return Err(MANY);
+        }
         let mut must_wait = false;
-        for at in place.covered(position) {
+        for at in covered {
             let Slot::Covered(terms, _) = &place.root.slots[at as usize] else {
                 continue;
             };

@@ -1,9 +1,9 @@
 //! Members of a set put in and taken out, in the rules that name it.
 //!
-//! In: a set as it is to be. Out: the rule that names it has other terms, at the same position: what
-//! comes is linked before what goes is unlinked, so that each packet meets the rule as it was or as
-//! it is. Not in place: sets that several rules name, of which a packet could meet some as they were
-//! and others as they are; sets in lists of sets; sets whose rule takes more than one entry; a set
+//! In: a set as it is to be. Out: the rule that names it has other terms, at the same position:
+//! what comes is linked before what goes is unlinked, so that each packet meets the rule as it was
+//! or as it is. Not in place: sets that several rules name, of which a packet could meet some as
+//! they were and others as they are; sets in lists of sets; sets whose rule takes more than one entry; a set
 //! that becomes empty, or was.
 
 use super::{Live, NONE, Place, Rebuild, Store};
@@ -38,8 +38,8 @@ struct Turn {
 }
 
 impl Live {
-    /// Lets a set have other members. After an error, packets may meet the rule with those that come
-    /// already: build anew.
+    /// Lets a set have other members. After an error, packets may meet the rule with those that
+    /// come already: build anew.
     pub fn set_members(
         &mut self,
         store: &mut impl Store,
@@ -95,6 +95,10 @@ impl Live {
         let mut turns = Vec::new();
         for place in roots {
             turns.extend(self.turn(place, rule, sets)?);
+        }
+        for turn in &turns {
+            // Rules that this one covered may be met now.
+            self.uncover(store, turn.place, rule.id)?;
         }
         for turn in &turns {
             let (place, mut hand) = self.place(store, turn.place);
@@ -185,11 +189,7 @@ impl Live {
 impl Place {
     /// Whether a rule can have more terms where it stands, and fewer.
     fn may_turn(&self, turn: &Turn, id: RuleId) -> bool {
-        if self.displaced.get(&turn.position) == Some(&id)
-            || self.covers.contains_key(&turn.position)
-        {
-            return false;
-        }
-        self.passed_by_none(turn.position..=turn.position, &turn.comes)
+        let stands = self.displaced.get(&turn.position) != Some(&id);
+        stands && self.passed_by_none(turn.position..=turn.position, &turn.comes)
     }
 }

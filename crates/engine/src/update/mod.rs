@@ -16,8 +16,8 @@
 //! no packets with it either, so that the order of any two rules that share some is the right one.
 //!
 //! *Terms* of a new rule go into the hashed tables that there are: a group of a few records is
-//! written anew into free room, then its slot, one store, as often as it has copies. What the tables
-//! can't take goes into bit vectors: each leaf that its packets reach is written anew as the
+//! written anew into free room, then its slot, one store, as often as it has copies. What no table
+//! can take goes into bit vectors: each leaf that its packets reach is written anew as the
 //! compiler would have it, then the word that leads to it. Terms of a rule that was taken out leave
 //! the groups in the same way, and their bits are cleared, in the field with the fewest rows.
 //!
@@ -28,8 +28,8 @@
 //! when no packet can be under way with it. That is done for many at a time.
 //!
 //! *Not in place*: chains other than the roots' own, rules that jump, remember, change packets or
-//! log, sets that several rules name, new interface names, a rule that says something about packets of established flows before
-//! their own list ends ([`compile::known`]), and what finds no room. [`Kept`] then builds anew, and
+//! log, sets that several rules name, new interface names, a rule that says something about packets
+//! of established flows before their own list ends ([`compile::known`]), and what finds no room. [`Kept`] then builds anew, and
 //! does so in the background before too much has changed.
 
 mod delete;

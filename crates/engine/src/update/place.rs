@@ -61,8 +61,8 @@ impl Place {
         clear.then_some((position, displaced))
     }
 
-    /// Whether no rule that is elsewhere than the order has it, near these positions, shares packets
-    /// with terms.
+    /// Whether no rule that is elsewhere than the order has it, near these positions, shares
+    /// packets with terms.
     pub(super) fn passed_by_none(&self, near: RangeInclusive<u32>, terms: &[Term]) -> bool {
         let clear = |(at, _): (&u32, &RuleId)| match &self.root.slots[*at as usize] {
             Slot::Plain(others) | Slot::Covered(others, _) => !self.meets(terms, others),

@@ -1,7 +1,7 @@
 //! Random changes of single rules of a set in use, and how long each takes until packets meet it.
 //!
-//! In: a kept policy. Out: the times, and how many changes took a new image. Each change takes out a
-//! random rule, or puts one of those taken out back in at a random number.
+//! In: a kept policy. Out: the times, and how many changes took a new image. Each change takes out
+//! a random rule, or puts one of those taken out back in at a random number.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! `weir bench update`: single rules put into a rule set in use, and taken out.
 //!
-//! In: ClassBench filters and packets. Out: how many of the changes were made in place, how long all
-//! of them took in this process and until packets in the kernel meet them (there while packets are
+//! In: ClassBench filters and packets. Out: how many of the changes were made in place, how long
+//! all of them took in this process and until packets in the kernel meet them (there while packets are
 //! judged), and what a lookup takes right after the last change, and after the building in the
 //! background has ended, beside an image built anew. Every packet's rule is compared in all three.
 
@@ -204,8 +204,8 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
 fn text(answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
     let side = |name: &str, side: &Times| {
         format!(
-            "{name}: {} in place, built for one {:?}, {} in the background, {} failed; p50 {:.1} us, \
-             p99 {:.1} us, most {:.0} us; {:.1} s in all",
+            "{name}: {} in place, built for one {:?}, {} in the background, {} failed; \
+             p50 {:.1} us, p99 {:.1} us, most {:.0} us; {:.1} s in all",
             side.in_place,
             side.rebuilt,
             side.renewals,
