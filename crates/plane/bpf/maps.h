@@ -94,6 +94,14 @@ struct {
 	__type(value, struct weir_judged);
 } judged SEC(".maps");
 
+/* The way back to sources, WEIR_ROUTE_BACK and _LOOSE: written at tcx ingress (route.bpf.c), read by rules. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct weir_way);
+	__type(value, __u32);
+} ways_back SEC(".maps");
+
 static __always_inline struct weir_control *weir_get_control(void)
 {
 	__u32 zero = 0;

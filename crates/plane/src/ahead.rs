@@ -71,6 +71,7 @@ fn feature(cond: &Cond) -> u32 {
         | Cond::SctpChunks { .. }
         | Cond::SrcType(_)
         | Cond::DstType(_)
+        | Cond::RouteBack { .. }
         | Cond::Ipsec { .. } => layout::FEATURE_RARE,
         Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow | Cond::IpfWith(_) => {
             layout::FEATURE_LEARNED

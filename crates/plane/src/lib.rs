@@ -30,8 +30,10 @@ pub mod swap;
 mod sys;
 
 pub use sys::addresses::Address;
+pub use sys::zone::kernel_zone;
 pub mod testrun;
 pub mod update;
+mod wayback;
 
 pub use agent::Agent;
 pub use error::{PlaneError, Result};

@@ -25,10 +25,11 @@ static LEARNED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learned.bpf.o"
 static DYNAMIC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dynamic.bpf.o"));
 static INGRESS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
 static EARLY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/early.bpf.o"));
+static ROUTE_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/route.bpf.o"));
 static TCX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tcx.bpf.o"));
 
 /// Names of the maps, as in `maps.h`; each is pinned under its name.
-pub const MAPS: [&str; 14] = [
+pub const MAPS: [&str; 15] = [
     "images",
     "counters",
     "histories",
@@ -43,6 +44,7 @@ pub const MAPS: [&str; 14] = [
     "stages",
     "sweeper",
     "judged",
+    "ways_back",
 ];
 /// The map of learned states, which only programs for policies that learn have.
 pub const LEARNED_MAP: &str = "learned";
@@ -65,7 +67,7 @@ pub fn is_mapped(name: &str) -> bool {
 }
 
 /// Names of the programs, as in the `.bpf.c` files.
-pub const PROGRAMS: [&str; 8] = [
+pub const PROGRAMS: [&str; 9] = [
     "weir_judge",
     "weir_judge6",
     "weir_whole",
@@ -74,6 +76,7 @@ pub const PROGRAMS: [&str; 8] = [
     "weir_sweep",
     "weir_ingress",
     "weir_early",
+    "weir_route",
 ];
 
 /// How large the maps are made.
@@ -250,6 +253,17 @@ fn resize(object: &mut libbpf_rs::OpenObject, name: &str, bytes: u32) -> Result<
     Err(load_error(&format!("the object has no map {name}")))
 }
 
+/// Make a map of that many entries inside the object before loading, where it has one.
+fn entries(object: &mut libbpf_rs::OpenObject, name: &str, count: u32) -> Result<()> {
+    let found = object.maps_mut().find(|map| map.name() == name);
+    match found {
+        Some(mut map) => map
+            .set_max_entries(count)
+            .map_err(|e| load_error(&e.to_string())),
+        None => Ok(()),
+    }
+}
+
 /// Log lines of libbpf, kept for error messages.
 static LOG: Mutex<String> = Mutex::new(String::new());
 
@@ -320,6 +334,9 @@ pub const EGRESS: u32 = 1 << 28;
 /// The same: early drop at XDP.
 pub const XDP: u32 = 1 << 27;
 
+/// The same: the way back to a source is looked up on the way in.
+pub const ROUTE_BACK: u32 = 1 << 26;
+
 /// What the hooks of a policy ask for: families, and the programs on interfaces.
 pub fn families(hooks: u32) -> u32 {
     let bit = |hooks, bit| if hooks != 0 { bit } else { 0 };
@@ -327,6 +344,7 @@ pub fn families(hooks: u32) -> u32 {
         | bit(hooks & 0xff00, FAMILY_V6)
         | bit(hooks & crate::hooks::INGRESS, INGRESS)
         | bit(hooks & crate::hooks::XDP, XDP)
+        | bit(hooks & crate::hooks::ROUTE_BACK, ROUTE_BACK)
         | bit(hooks & crate::hooks::EGRESS, EGRESS)
 }
 
@@ -337,6 +355,7 @@ fn is_needed(program: &str, features: u32) -> bool {
         "weir_judge6" => features & FAMILY_V6 != 0,
         "weir_ingress" => features & INGRESS != 0,
         "weir_early" => features & XDP != 0,
+        "weir_route" => features & ROUTE_BACK != 0,
         "weir_egress" => features & EGRESS != 0,
         _ => true,
     }
@@ -456,6 +475,7 @@ pub fn load(
         ("weir_egress", TCX),
         ("weir_ingress", INGRESS_OBJECT),
         ("weir_early", EARLY),
+        ("weir_route", ROUTE_OBJECT),
     ];
     for (program, object) in on_interfaces {
         if is_needed(program, features) {
@@ -488,6 +508,10 @@ fn load_object<'a>(
     let mut open = ObjectBuilder::default()
         .open_memory(bytes)
         .map_err(failed)?;
+    if settings.features & ROUTE_BACK == 0 && settings.testing == 0 {
+        // What nobody writes need not be large.
+        entries(&mut open, "ways_back", 1)?;
+    }
     if let Some((capacity, layout)) = capacity {
         resize(&mut open, "images", capacity.image + abi::SLACK)?;
         resize(&mut open, "histories", capacity.history + abi::SLACK)?;

@@ -21,6 +21,7 @@ use crate::needs;
 use crate::pin::{self, Folder, Pinned};
 use crate::space::Space;
 use crate::swap::{self, Policy};
+use crate::wayback;
 use weir_engine::image::layout::FEATURE_DYNAMIC;
 
 /// The plane of a network namespace.
@@ -245,9 +246,15 @@ impl Plane {
 
     /// Remove everything. Tells whether there was anything.
     pub fn unload(&mut self) -> Result<bool> {
-        self.current = None;
-        self.space
-            .enter(|| Folder::of(self.space.cookie())?.clear())
+        let enabled = self
+            .current
+            .take()
+            .map_or(0, |current| wayback::enabled(&current.instance));
+        self.space.enter(|| {
+            let existed = Folder::of(self.space.cookie())?.clear()?;
+            wayback::disable(enabled)?;
+            Ok(existed)
+        })
     }
 }
 
