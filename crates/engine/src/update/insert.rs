@@ -49,6 +49,10 @@ impl Live {
         id: Option<RuleId>,
     ) -> Result<RuleId, Rebuild> {
         self.settle(store, false);
+        if id.is_some_and(|id| self.leaving_rules.contains(&id)) {
+            // The image in use, whose changes these are, has waited for it.
+            self.reclaim(store);
+        }
         let first = self.try_insert(store, chain, index, rule, id);
         match first {
             Err(_) if self.settle(store, true) => self.try_insert(store, chain, index, rule, id),

@@ -3,8 +3,8 @@
 //! In: a set as it is to be. Out: the rule that names it has other terms, at the same position:
 //! what comes is linked before what goes is unlinked, so that each packet meets the rule as it was
 //! or as it is. Not in place: sets that several rules name, of which a packet could meet some as
-//! they were and others as they are; sets in lists of sets; sets whose rule takes more than one entry; a set
-//! that becomes empty, or was.
+//! they were and others as they are; sets in lists of sets; sets whose rule takes more than one
+//! entry; a set that becomes empty, or was.
 
 use super::{Live, NONE, Place, Rebuild, Store};
 use crate::compile::flatten::{Flat, flatten_rule};

@@ -29,8 +29,8 @@
 //!
 //! *Not in place*: chains other than the roots' own, rules that jump, remember, change packets or
 //! log, sets that several rules name, new interface names, a rule that says something about packets
-//! of established flows before their own list ends ([`compile::known`]), and what finds no room. [`Kept`] then builds anew, and
-//! does so in the background before too much has changed.
+//! of established flows before their own list ends ([`compile::known`]), and what finds no room.
+//! [`Kept`] then builds anew, and does so in the background before too much has changed.
 
 mod delete;
 mod groups;
@@ -333,6 +333,12 @@ impl Live {
         if count < least && !self.room.is_pressed() {
             return false;
         }
+        self.reclaim(store);
+        true
+    }
+
+    /// Lets all that was unlinked be used again.
+    fn reclaim(&mut self, store: &mut impl Store) {
         store.wait();
         for (place, position) in self.leaving_positions.drain(..) {
             self.places[place].root.slots[position as usize] = Slot::Free;
@@ -340,7 +346,6 @@ impl Live {
         }
         self.free_rules.append(&mut self.leaving_rules);
         self.room.settle();
-        true
     }
 }
 

@@ -1,8 +1,8 @@
 //! `weir bench update`: single rules put into a rule set in use, and taken out.
 //!
 //! In: ClassBench filters and packets. Out: how many of the changes were made in place, how long
-//! all of them took in this process and until packets in the kernel meet them (there while packets are
-//! judged), and what a lookup takes right after the last change, and after the building in the
+//! all of them took in this process and until packets in the kernel meet them (there while packets
+//! are judged), and what a lookup takes right after the last change, and after the building in the
 //! background has ended, beside an image built anew. Every packet's rule is compared in all three.
 
 use super::files;
