@@ -61,7 +61,7 @@ impl TestRun {
     pub fn without_flows(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         Ok(TestRun {
-            instance: load(capacity, true, !(FEATURE_LEARNED | TRACKS), None)?,
+            instance: Arc::new(load(capacity, true, !(FEATURE_LEARNED | TRACKS), None)?),
             whole_way: Cell::new(false),
         })
     }
