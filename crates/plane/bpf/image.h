@@ -14,7 +14,7 @@
 /* Calls of lookup_step for one packet: 3 for each entry met, 9 for each chunk. */
 #define WEIR_LOOKUPS_MAX (3 * WEIR_STEPS_MAX + 9 * WEIR_CHUNKS_MAX)
 #define WEIR_SEARCH_STEPS_MAX 20
-#define WEIR_TABLES_MAX 12
+#define WEIR_TABLES_MAX 16
 #define WEIR_GROUP_MAX 8
 #define WEIR_SPLITS_MAX 8
 #define WEIR_TESTS_MAX 8
