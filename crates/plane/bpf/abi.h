@@ -99,6 +99,13 @@ struct weir_packet {
 	__u32 sack;		/* TCP: highest of acknowledgement and right edges of SACK blocks */
 };
 
+/*
+ * What programs have in their instructions until load.rs writes something else there: the mask of
+ * offsets into an image (image.h), and settings of four bytes, by their number (maps.h).
+ */
+#define WEIR_MASK_PLACE 0x5eed0a00
+#define WEIR_SETTING_PLACE 0x5eed0b00
+
 /* Read-only data of the programs, written before they are loaded. */
 struct weir_settings {
 	__u32 image_mask;	/* bytes of an image slot less one, a power of two less one */

@@ -19,8 +19,14 @@ use crate::counters;
 use crate::error::{PlaneError, Result, system};
 use crate::sys::bpf::map_size;
 use crate::sys::memory::Mapping;
+use crate::written::written;
 
-static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
+pub use crate::parts::{
+    EGRESS, FAMILY_V4, FAMILY_V6, INGRESS, ROUTE_BACK, TRACKS, XDP, families, tracks,
+};
+use crate::parts::{is_needed, variant};
+
+pub(crate) static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
 static LEARNED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learned.bpf.o"));
 static DYNAMIC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dynamic.bpf.o"));
 static INGRESS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
@@ -88,7 +94,7 @@ pub struct Capacity {
     pub rules: u32,
     /// Bytes of one history slot: a power of two.
     pub history: u32,
-    /// Flows that the flow table is made for.
+    /// Flows that the flow table is made for, where policies keep flows.
     pub flows: u32,
 }
 
@@ -320,47 +326,6 @@ fn random_seed() -> [u64; 2] {
     })
 }
 
-/// Bit of [`Settings::features`], above those of images: a hook of IPv4 is needed.
-pub const FAMILY_V4: u32 = 1 << 30;
-/// The same for IPv6.
-pub const FAMILY_V6: u32 = 1 << 31;
-
-/// The same: PREROUTING is judged at tcx ingress.
-pub const INGRESS: u32 = 1 << 29;
-
-/// The same: headers, marks or priorities are changed on the way out.
-pub const EGRESS: u32 = 1 << 28;
-
-/// The same: early drop at XDP.
-pub const XDP: u32 = 1 << 27;
-
-/// The same: the way back to a source is looked up on the way in.
-pub const ROUTE_BACK: u32 = 1 << 26;
-
-/// What the hooks of a policy ask for: families, and the programs on interfaces.
-pub fn families(hooks: u32) -> u32 {
-    let bit = |hooks, bit| if hooks != 0 { bit } else { 0 };
-    bit(hooks & 0xff, FAMILY_V4)
-        | bit(hooks & 0xff00, FAMILY_V6)
-        | bit(hooks & crate::hooks::INGRESS, INGRESS)
-        | bit(hooks & crate::hooks::XDP, XDP)
-        | bit(hooks & crate::hooks::ROUTE_BACK, ROUTE_BACK)
-        | bit(hooks & crate::hooks::EGRESS, EGRESS)
-}
-
-/// Whether a program is of no use without these features.
-fn is_needed(program: &str, features: u32) -> bool {
-    match program {
-        "weir_judge" => features & FAMILY_V4 != 0,
-        "weir_judge6" => features & FAMILY_V6 != 0,
-        "weir_ingress" => features & INGRESS != 0,
-        "weir_early" => features & XDP != 0,
-        "weir_route" => features & ROUTE_BACK != 0,
-        "weir_egress" => features & EGRESS != 0,
-        _ => true,
-    }
-}
-
 /// Maps that a larger instance goes on using: flows, and what other processes hold open.
 const LASTING: [&str; 5] = ["flows", "locals", "events", "rejects", "handoff"];
 
@@ -420,7 +385,13 @@ pub fn load(
     features: u32,
     old: Option<&Instance>,
 ) -> Result<Instance> {
-    let layout = old.map_or(Layout::for_flows(capacity.flows), Instance::flow_layout);
+    // Programs that keep no flows have a table of the least size, which nobody goes on using.
+    let flows = old.filter(|old| tracks(old.settings.features));
+    let layout = match flows {
+        Some(old) => old.flow_layout(),
+        None if tracks(features) => Layout::for_flows(capacity.flows),
+        None => Layout::for_flows(1),
+    };
     let (shards, exclusive) = shards(capacity.rules);
     let settings = Settings {
         image_mask: capacity.image - 1,
@@ -447,6 +418,7 @@ pub fn load(
         if let Some(at) = BESIDE_LEARNED.iter().position(|own| *own == name) {
             return old?.beside.get(at).map(|map| map.fd.as_fd());
         }
+        let old = if name == "flows" { flows } else { old };
         old.filter(|_| LASTING.contains(&name))
             .map(|old| old.map(name).fd.as_fd())
     };
@@ -505,8 +477,9 @@ fn load_object<'a>(
     maps: impl Fn(&str) -> Option<BorrowedFd<'a>>,
 ) -> Result<Object> {
     let failed = |e: libbpf_rs::Error| load_error(&e.to_string());
+    let bytes = written(bytes, settings);
     let mut open = ObjectBuilder::default()
-        .open_memory(bytes)
+        .open_memory(&bytes)
         .map_err(failed)?;
     if settings.features & ROUTE_BACK == 0 && settings.testing == 0 {
         // What nobody writes need not be large.
@@ -532,7 +505,8 @@ fn load_object<'a>(
     }
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        program.set_autoload(is_needed(&name, settings.features));
+        let own = variant(&name, settings.features) == name;
+        program.set_autoload(own && is_needed(&name, settings.features));
     }
     open.load().map_err(failed)
 }
@@ -564,10 +538,11 @@ fn programs_of(objects: &[Object], features: u32) -> Result<Vec<Option<OwnedFd>>
             programs.push(None);
             continue;
         }
+        let own = variant(name, features);
         let program = objects
             .iter()
             .flat_map(|object| object.progs())
-            .find(|p| p.name() == name)
+            .find(|p| p.name() == own)
             .ok_or_else(|| load_error(&format!("no object has a program {name}")))?;
         programs.push(Some(duplicate(program.as_fd())?));
     }

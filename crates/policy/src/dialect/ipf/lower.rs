@@ -12,6 +12,8 @@
 //! Not here yet, refused by name: whatever sends packets elsewhere, and conditions that
 //! [`crate::model::Packet`] has no field for. `eval::ipf` is the meaning; tests compare both.
 
+mod answers;
+mod calls;
 mod conditions;
 mod interfaces;
 mod keep;
@@ -21,14 +23,15 @@ pub use interfaces::{InterfaceNet, InterfaceNets};
 
 pub use keep::STATES_MAX;
 
-use super::ast::{Action, Direction, Name, Return, Rule};
+use super::ast::{Action, Direction, Name, Rule};
 use super::load::{List, RuleSet, Unit, unit};
 use crate::eval::ipf::Tables;
 use crate::model::{
     Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, HistoryId, Hook, LogOp, Op, Origin,
-    Policy, RangeSet, RejectKind, Root, RuleId, SourceId, Table, Test, Verdict,
+    Policy, RejectKind, Root, RuleId, SourceId, Table, Test, Verdict,
 };
 use crate::syntax::{Diagnostic, Sources};
+use answers::{reset_or_drop, verdict};
 use std::collections::BTreeMap;
 
 /// How to lower.
@@ -46,6 +49,8 @@ pub struct LowerOptions {
     pub limits_on: bool,
     /// They drop what no state can be made for.
     pub limit_fails_closed: bool,
+    /// Received packets with fewer hops left are `lowttl`.
+    pub min_ttl: u8,
     /// Addresses of interfaces, for rules that name them.
     pub interfaces: InterfaceNets,
 }
@@ -59,14 +64,16 @@ impl Default for LowerOptions {
             exact_headers: false,
             limits_on: true,
             limit_fails_closed: false,
+            min_ttl: MIN_TTL,
             interfaces: InterfaceNets::new(),
         }
     }
 }
 
+/// The least TTL that isn't low, of the originals and of the kernel's states.
+pub const MIN_TTL: u8 = 4;
 /// Nesting of groups.
 const DEPTH_MAX: usize = 16;
-const TCP: u8 = 6;
 
 /// Lowers a rule set. Every error is a rule that cannot be enforced; then there is no policy.
 ///
@@ -153,11 +160,13 @@ impl Lowering<'_> {
             Action::Auth => Some("`auth`"),
             Action::Preauth => Some("`preauth`"),
             Action::Nomatch => Some("`nomatch`"),
-            Action::Call { .. } => Some("`call`"),
+            Action::Call { now: false, .. } => Some("`call` without `now`"),
+            Action::Call { .. } => calls::missing(rule),
             Action::Decapsulate(_) => Some("`decapsulate`"),
             _ => None,
         };
         let log = rule.log.unwrap_or_default();
+        let keeps = rule.keep_state.is_some() || rule.keep_limit.is_some();
         let rate = rule.pps.is_some_and(|most| most > limits::RATE_MAX);
         let parts = [
             (action.is_some(), action.unwrap_or_default()),
@@ -172,11 +181,15 @@ impl Lowering<'_> {
             (rule.reply_to.is_some(), "`reply-to`"),
             (rule.fastroute, "`fastroute`"),
             (rule.match_tag.nat.is_some(), "`match-tag`"),
+            // Only states look at them.
             (
-                rule.via.iter().any(Option::is_some),
-                "an interface of the other side",
+                keeps && rule.via.iter().any(Option::is_some),
+                "an interface of the other side, of a rule that keeps state,",
             ),
-            (rule.on[1].is_some(), "a second interface"),
+            (
+                keeps && rule.on[1].is_some(),
+                "a second interface of a rule that keeps state",
+            ),
         ];
         for (there, what) in parts {
             if there {
@@ -188,6 +201,9 @@ impl Lowering<'_> {
         }
         if let Some(what) = conditions::missing(rule, self.tables) {
             self.cannot(rule, &what, LATER);
+        }
+        if self.options.min_ttl != MIN_TTL && keeps {
+            self.cannot(rule, "`keep state` beside another `min_ttl`", LATER);
         }
     }
 
@@ -355,9 +371,10 @@ impl Lowering<'_> {
         };
         let log = Op::Log(log_of(rule));
         let id = RuleId(number as u32);
+        let origin = self.origin(rule);
         let made = |tests: Vec<Test>, ops: Vec<Op>, flow: Flow| crate::model::Rule {
             id,
-            origin: self.origin(rule),
+            origin,
             index: position as u32 + 1,
             tests,
             ops,
@@ -377,6 +394,13 @@ impl Lowering<'_> {
             }
             Action::Count => {
                 rules.push(made(tests, vec![], counting(rule, group)));
+                return;
+            }
+            Action::Call { .. } => {
+                for (tests, flow) in self.called((family, unit, table), number, tests) {
+                    let called = made(tests, vec![], flow);
+                    rules.push(called);
+                }
                 return;
             }
             // Where it leads is known when the list is whole.
@@ -407,14 +431,8 @@ impl Lowering<'_> {
             return;
         }
         if verdict == Verdict::Reject(RejectKind::TcpReset) {
-            let tcp = |negate| Test {
-                negate,
-                cond: Cond::Proto(RangeSet::one(TCP)),
-            };
-            let with = |negate| tests.iter().cloned().chain([tcp(negate)]).collect();
-            let reset = made(with(false), ops.clone(), flow(verdict));
-            let drop = made(with(true), ops, flow(Verdict::Drop));
-            for rule in [reset, drop] {
+            let reset = made(tests, ops, flow(verdict));
+            for rule in reset_or_drop(reset, flow(Verdict::Drop)) {
                 push(rules, rule, learner);
             }
             return;
@@ -520,35 +538,6 @@ fn counting(rule: &Rule, group: Option<ChainId>) -> Flow {
         (None, false, false) => Flow::Next,
     }
 }
-
-/// The verdict of a rule that passes or blocks. Outbound packets can't be answered.
-fn verdict(rule: &Rule, family: Family) -> Verdict {
-    if rule.action == Action::Pass {
-        return Verdict::Accept;
-    }
-    match (rule.answer, rule.direction, family) {
-        (None, _, _) | (_, Direction::Out, _) => Verdict::Drop,
-        (Some(Return::Rst), ..) => Verdict::Reject(RejectKind::TcpReset),
-        (Some(Return::Icmp6(code)), _, Family::V6) => Verdict::Reject(RejectKind::Icmp6(code)),
-        (Some(Return::Icmp6AsDest(code)), _, Family::V6) => {
-            Verdict::Reject(RejectKind::Icmp6AsDestination(code))
-        }
-        (Some(Return::Icmp(code)), _, Family::V4) => Verdict::Reject(RejectKind::Icmp(code)),
-        (Some(Return::IcmpAsDest(code)), _, Family::V4) => {
-            Verdict::Reject(RejectKind::IcmpAsDestination(code))
-        }
-        (Some(Return::Icmp(_)), _, Family::V6) => {
-            Verdict::Reject(RejectKind::Icmp6(PORT_UNREACHABLE_6))
-        }
-        (Some(Return::IcmpAsDest(_)), _, Family::V6) => {
-            Verdict::Reject(RejectKind::Icmp6AsDestination(PORT_UNREACHABLE_6))
-        }
-        (Some(Return::Icmp6(_) | Return::Icmp6AsDest(_)), _, Family::V4) => Verdict::Drop,
-    }
-}
-
-/// RFC 4443 section 3.1; the original's codes are those of IPv4.
-const PORT_UNREACHABLE_6: u8 = 4;
 
 /// How many groups lead into each other from here on; more than [`DEPTH_MAX`] for a circle. What
 /// was found is kept in `known`, where 0 is a group that is being looked at.
