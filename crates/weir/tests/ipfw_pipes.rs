@@ -1,5 +1,6 @@
 //! Pipes and queues of ipfw in the kernel: real traffic through them, with wide bounds on time;
-//! what stands on interfaces, and goes away again; listings; what somebody put on an interface himself.
+//! what stands on interfaces, and goes away again; listings; what somebody put on an interface
+//! himself.
 
 mod common;
 

@@ -1,8 +1,9 @@
 //! The agent's loop.
 //!
 //! In: reject events, changes of addresses and interfaces, the clock. Out: answers, the plane's
-//! local addresses, classes for packets to wait in on interfaces that came, the end of a trial. It
-//! ends by itself when nothing is enforced any more, when its namespace's name is gone, when another took its place, and on SIGTERM.
+//! local addresses, classes for packets to wait in on interfaces that came, the end of a trial.
+//! It ends by itself when nothing is enforced any more, when its namespace's name is gone, when
+//! another took its place, and on SIGTERM.
 
 use super::announce;
 use crate::enforce;
