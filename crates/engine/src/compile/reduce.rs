@@ -269,7 +269,7 @@ fn hashes(term: &Term) -> [[u64; 2]; 5] {
 fn hash_of(fields: &[[u64; 2]; 5], open: usize) -> u64 {
     let field = |(at, field): (usize, &[u64; 2])| field[usize::from(open >> at & 1 == 0)];
     let sum = fields.iter().enumerate().map(field);
-    sum.fold(0u64, |all, word| hash::mix(all, word))
+    sum.fold(0, hash::mix)
 }
 
 /// Whether a term with the fields of a shape open is another.
