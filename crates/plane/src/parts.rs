@@ -1,7 +1,7 @@
 //! Which programs a policy needs, and of two for the same work which.
 //!
-//! In: features of images and bits of hooks. Out: bits of [`Settings::features`](crate::abi::Settings)
-//! above those of images, and what is loaded for them.
+//! In: features of images and bits of hooks. Out: bits of
+//! [`Settings::features`](crate::abi::Settings) above those of images, and what is loaded for them.
 
 use crate::hooks;
 
@@ -43,8 +43,8 @@ pub fn tracks(features: u32) -> bool {
     features & TRACKS != 0
 }
 
-/// The program of the object that does the work of one of [`PROGRAMS`](crate::load::PROGRAMS): policies that keep no flows
-/// have a shorter one.
+/// The program of the object that does the work of one of [`PROGRAMS`](crate::load::PROGRAMS):
+/// policies that keep no flows have a shorter one.
 pub fn variant(program: &str, features: u32) -> &str {
     match program {
         "weir_judge" if !tracks(features) => "weir_plain",
