@@ -6,7 +6,7 @@
 #ifndef WEIR_LANE_WALK_H
 #define WEIR_LANE_WALK_H
 
-#include "classify.h"
+#include "first.h"
 #include "walk.h"
 
 /* Programs with room on the stack spare the verifier: see leaf_of. */
@@ -15,81 +15,6 @@
 #endif
 #define LANE_STEPS 4		/* entries that are looked at */
 #define LANE_RULES 4		/* rules that count with one of them */
-
-/* What a lookup found: the first position, and where it is known which come after it. */
-struct lane_found {
-	__u64 rest;		/* terms behind the first */
-	__u32 positions_at;	/* of the terms */
-	__u32 position;
-	bool complete;		/* no entries hold but those of the terms, and the last */
-};
-
-#define LANE_WORDS 3
-
-/* The entries of one chunk that hold. False: it takes many words to say. */
-static __always_inline bool lane_chunk(const __u8 *image, __u64 mask, __u32 chunk_at, bool v6,
-				       const struct weir_packet *p, struct lane_found *f)
-{
-	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, chunk_at);
-	__u32 stride = c->stride, at = 0;
-	struct weir_cursor rows;
-	__u64 word, summary = 0;
-
-	rows.rows[0] = c->addresses[0].rows_at +
-		       stride * address_class(image, mask, &c->addresses[0], v6, p->src);
-	rows.rows[1] = c->addresses[1].rows_at +
-		       stride * address_class(image, mask, &c->addresses[1], v6, p->dst);
-	rows.rows[2] = fold_row(image, mask, &c->fold, p);
-	rows.rows[3] = rows.rows[4] = rows.rows[2];
-	if (c->rows > 3) {
-		rows.rows[3] = c->ports[0].rows_at +
-			       stride * port_class(image, mask, &c->ports[0], p->src_port);
-		rows.rows[4] = c->ports[1].rows_at +
-			       stride * port_class(image, mask, &c->ports[1], p->dst_port);
-	}
-	word = rows_and(image, mask, &rows, 0);
-	f->positions_at = c->positions_at;
-	if (c->words > 1) {
-		summary = word;
-		word = 0;
-		for (int i = 0; i < LANE_WORDS && summary && !word; i++) {
-			at = lowest_bit(summary);
-			summary &= summary - 1;
-			word = rows_and(image, mask, &rows, 8 + at * 8);
-		}
-		f->positions_at += at * 256;
-	}
-	if (!word)
-		return !summary;
-	f->position = IMAGE_U32(image, mask, f->positions_at + lowest_bit(word) * 4);
-	f->rest = word & (word - 1);
-	f->complete &= !summary;
-	return true;
-}
-
-/* The first entry that holds. False: the whole way. */
-static __always_inline bool lane_first(const __u8 *image, __u64 mask, const struct weir_root *root,
-				       bool v6, const struct weir_packet *p, __u32 zero,
-				       struct lane_found *f)
-{
-	__u32 last = root->entries - 1, hashed = WEIR_NONE;
-	struct weir_leaf leaf = leaf_of(image, mask, root, v6 && !LANE_ROOMY, p);
-
-	if (leaf.chunks > 1)
-		return false;
-	f->position = WEIR_NONE;
-	f->rest = 0;
-	f->complete = true;
-	if (weir_may(WEIR_FEATURE_TABLES) && root->tables) {
-		hashed = probe_tables(image, mask, root, v6, p, 0, zero);
-		f->complete = false;
-	}
-	if (leaf.chunks && !lane_chunk(image, mask, leaf.chunks_at, v6, p, f))
-		return false;
-	f->position = hashed < f->position ? hashed : f->position;
-	f->position = f->position < last ? f->position : last;
-	return true;
-}
 
 /*
  * The entries that the packet meets in one root: `entry_at`, 0 for none. Returns the verdict of
@@ -102,9 +27,10 @@ static __always_inline __u32 lane_trail(const __u8 *image, __u64 mask, __u32 roo
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
 	__u32 entries_at = root->entries_at, last = root->entries - 1, from = 0;
-	struct lane_found f;
+	struct weir_leaf leaf = leaf_of(image, mask, root, v6 && !LANE_ROOMY, p);
+	struct weir_first f;
 
-	if (!lane_first(image, mask, root, v6, p, zero, &f))
+	if (!lookup_first(image, mask, root, weir_may(WEIR_FEATURE_TABLES), v6, leaf, p, zero, &f))
 		return 0;
 #pragma clang loop unroll(full)
 	for (int i = 0; i < LANE_STEPS; i++) {

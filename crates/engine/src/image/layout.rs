@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First word of every image: "weir".
 pub const MAGIC: u32 = 0x7269_6577;
 /// Raised with every change of the layout.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Byte offset of [`Header::checksum`].
 pub const CHECKSUM_AT: usize = 16;
 /// Sections begin at multiples of this.
@@ -33,6 +33,19 @@ pub const CHUNKS_MAX: usize = 128;
 pub const SEARCH_STEPS_MAX: u32 = 20;
 /// Roots: family (4, 6), hook, table (raw, mangle, filter).
 pub const ROOTS: usize = 30;
+/// Classes of ports and cells of trees are also laid out to be found in one step as long as the image
+/// does not become larger than this.
+pub const WIDE_UNTIL: usize = 3 << 19;
+
+/// Words that a row of a chunk with so many words takes, so that loads of vectors and cache lines
+/// begin where rows do.
+pub fn row_words(words: u32) -> u32 {
+    match words {
+        0..=8 => words.next_power_of_two(),
+        _ => words.next_multiple_of(8),
+    }
+}
+
 /// Hashed tables of one root.
 pub const TABLES_MAX: usize = 12;
 /// Records of one group of a hashed table.
@@ -320,8 +333,9 @@ pub struct AddressMap {
     pub tree_at: u32,
     /// How many cells; 0: the search.
     pub tree: u32,
-    /// Zero.
-    pub padding: u32,
+    /// 65,536 u32: the cell to which the first two steps of the tree lead, for those who would
+    /// rather take one; 0 without.
+    pub wide_at: u32,
 }
 
 /// Maps from all fields but the addresses to one row of bits: classes of values, then classes of
@@ -363,13 +377,19 @@ pub struct Fold {
     pub stride: u32,
     /// u16 each, by value: protocol, kind, flags, receiving and sending interface.
     pub small_at: [u32; 5],
+    /// With [`FOLD_PORTS`], of source and destination port: 65,536 u16 classes, the same that
+    /// `ports` lead to in two steps; 0 without.
+    pub direct_at: [u32; 2],
     /// Zero.
-    pub padding: [u32; 3],
+    pub padding: u32,
     /// Source and destination port, with [`FOLD_PORTS`] or [`FOLD_APART`].
     pub ports: [Map; 2],
 }
 
-/// Bit vectors over at most [`CHUNK_TERMS_MAX`] terms in evaluation order.
+/// Bit vectors over at most [`CHUNK_TERMS_MAX`] terms in evaluation order. Rows of more than one word
+/// begin at a multiple of [`ALIGN`], words that no term has are zero, and in front of them stands a
+/// summary word for each, the one of row `n` at `rows_at - 8 * (n + 1)`: a bit for each word that is
+/// not zero.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Chunk {
@@ -379,9 +399,10 @@ pub struct Chunk {
     pub words: u32,
     /// Terms.
     pub terms: u32,
-    /// u32 position of each term's entry, not decreasing.
+    /// u32 position of each term's entry, not decreasing; then, up to and with number
+    /// `64 * row_words(words)`, all ones: what a search for a bit finds where there is none.
     pub positions_at: u32,
-    /// Bytes of a row: with one word, the word; with more, a summary word and the words.
+    /// Bytes of a row: `8 * row_words(words)`.
     pub stride: u32,
     /// Zero.
     pub padding: [u32; 3],

@@ -52,10 +52,7 @@ impl Place {
                 (chunk.fold.rows, chunk.fold.rows_at, chunk.fold.stride),
             ];
             let (rows, rows_at, stride) = fields.into_iter().min().unwrap_or(fields[0]);
-            let word = match chunk.words {
-                1 => 0,
-                _ => 8 + bit / 64 * 8,
-            };
+            let word = bit / 64 * 8;
             for row in 0..rows {
                 let offset = rows_at + row * stride + word;
                 let old: u64 = at(image, offset);
