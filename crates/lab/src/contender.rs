@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::hook::Hook;
 use crate::memory::Group;
 use crate::netns::Namespace;
-use crate::rules::{RuleSet, ipfw, ipset, iptables, nft};
+use crate::rules::{RuleSet, ipf, ipfw, ipset, iptables, nft};
 use crate::space::Family;
 use crate::sys;
 
@@ -44,11 +44,17 @@ pub enum Contender {
     Weir,
     /// weir, the same rules in ipfw's language.
     WeirIpfw,
+    /// weir, the same rules in IPFilter's language, without `quick`: the last match wins.
+    WeirIpf,
+    /// The same with `quick`.
+    WeirIpfQuick,
+    /// The same without `quick`, as a file of HP-UX.
+    WeirHpux,
 }
 
 impl Contender {
     /// All contenders in the order of the reports.
-    pub const ALL: [Contender; 9] = [
+    pub const ALL: [Contender; 12] = [
         Contender::None,
         Contender::Hook,
         Contender::Legacy,
@@ -58,7 +64,21 @@ impl Contender {
         Contender::Ipset,
         Contender::Weir,
         Contender::WeirIpfw,
+        Contender::WeirIpf,
+        Contender::WeirIpfQuick,
+        Contender::WeirHpux,
     ];
+
+    /// The language that weir is given; `None` for everybody else.
+    fn dialect(self) -> Option<&'static str> {
+        match self {
+            Contender::Weir => Some("iptables"),
+            Contender::WeirIpfw => Some("ipfw"),
+            Contender::WeirIpf | Contender::WeirIpfQuick => Some("ipf"),
+            Contender::WeirHpux => Some("hpux"),
+            _ => None,
+        }
+    }
 
     /// The name in tables and on the command line.
     pub fn name(self) -> &'static str {
@@ -72,6 +92,9 @@ impl Contender {
             Contender::Ipset => "ipset",
             Contender::Weir => "weir",
             Contender::WeirIpfw => "weir-ipfw",
+            Contender::WeirIpf => "weir-ipf",
+            Contender::WeirIpfQuick => "weir-ipf-quick",
+            Contender::WeirHpux => "weir-hpux",
         }
     }
 }
@@ -175,7 +198,7 @@ impl Loader {
         if contender == Contender::Hook {
             loaded._hook = Some(Hook::attach(&loaded.namespace, set.family)?);
         }
-        if matches!(contender, Contender::Weir | Contender::WeirIpfw) {
+        if contender.dialect().is_some() {
             loaded.weir.clone_from(&self.weir);
         }
         let texts = match self.texts(contender, set, &loaded.namespace) {
@@ -269,21 +292,31 @@ impl Loader {
                     Step::new(program, &["-w", "20"], texts.rules),
                 ]
             }
-            Contender::Weir | Contender::WeirIpfw => {
+            Contender::Weir
+            | Contender::WeirIpfw
+            | Contender::WeirIpf
+            | Contender::WeirIpfQuick
+            | Contender::WeirHpux => {
                 let Some(weir) = &self.weir else {
                     return Err(Refused {
                         reason: "no weir program was given (--weir)".to_owned(),
                     });
                 };
                 let text = match contender {
-                    Contender::WeirIpfw => ipfw::text(set).map_err(|error| refused(&error))?,
-                    _ => iptables::text(set),
+                    Contender::WeirIpfw => ipfw::text(set),
+                    Contender::WeirIpf | Contender::WeirHpux => ipf::text(set, false),
+                    Contender::WeirIpfQuick => ipf::text(set, true),
+                    _ => Ok(iptables::text(set)),
                 };
+                let text = text.map_err(|error| refused(&error))?;
+                let dialect = contender.dialect().unwrap_or_default();
                 let version = if six { "v6" } else { "v4" };
                 let file = std::env::temp_dir().join(format!("{}.{version}", namespace.name));
                 vec![Step {
                     program: weir.to_string_lossy().into_owned(),
-                    arguments: vec!["apply".into(), "--netns".into(), namespace.name.clone()],
+                    arguments: ["apply", "--dialect", dialect, "--netns", &namespace.name]
+                        .map(str::to_owned)
+                        .to_vec(),
                     input: Input::File(file, text),
                 }]
             }

@@ -1,12 +1,14 @@
 //! Rule sets for measuring: families with a stated shape, any size, the same from the same seed.
 //!
 //! In: a family name, a size, a seed, an address family. Out: a [`RuleSet`], which the emitters
-//! ([`iptables`], [`ipfw`], [`nft`], [`ipset`]) turn into text. Every rule drops and none matches
-//! the lab's traffic (tests prove it per family); what is measured is the way past them all. The
-//! families are those of IPFW's cost note, of nf-HiPAC's worst cases and of published comparisons.
+//! ([`iptables`], [`ipf`], [`ipfw`], [`nft`], [`ipset`]) turn into text. Every rule drops and none
+//! matches the lab's traffic (tests prove it per family); what is measured is the way past them
+//! all. The families are those of IPFW's cost note, of nf-HiPAC's worst cases and of published
+//! comparisons.
 
 pub mod families;
 pub mod hostile;
+pub mod ipf;
 pub mod ipfw;
 pub mod ipset;
 pub mod iptables;
@@ -48,11 +50,13 @@ pub enum Shape {
     LinearWorst,
     /// `Real` for new connections, behind a rule that accepts established ones.
     Stateful,
+    /// Different single sources that the traffic has none of, as in HP's measurements of IPFilter.
+    Sources,
 }
 
 impl Shape {
     /// All shapes, in the order of the reports.
-    pub const ALL: [Shape; 12] = [
+    pub const ALL: [Shape; 13] = [
         Shape::Exp,
         Shape::Cheap,
         Shape::Real,
@@ -65,6 +69,7 @@ impl Shape {
         Shape::TupleWorst,
         Shape::LinearWorst,
         Shape::Stateful,
+        Shape::Sources,
     ];
 
     /// The name on the command line and in records.
@@ -82,6 +87,7 @@ impl Shape {
             Shape::TupleWorst => "tuple-worst",
             Shape::LinearWorst => "linear-worst",
             Shape::Stateful => "stateful",
+            Shape::Sources => "sources",
         }
     }
 }
@@ -311,6 +317,7 @@ impl RuleSet {
             Shape::Wide => hostile::wide(count, family, &mut random),
             Shape::TupleWorst => hostile::tuple_worst(count, family, &mut random),
             Shape::LinearWorst => hostile::linear_worst(count, family, &mut random),
+            Shape::Sources => families::sources(count, family, &mut random),
         };
         assert_eq!(
             rules.len(),

@@ -8,12 +8,13 @@ use fastrand::Rng;
 use weir_engine::compile::Options;
 use weir_engine::packet::ipf::{LinkClass, ipf_packet};
 use weir_engine::packet::{Arrival, build, packet, settle};
+use weir_engine::run::Matching;
 use weir_policy::dialect::ipf::load::RuleSet;
 use weir_policy::dialect::ipf::lower::{LowerOptions, lower};
 use weir_policy::dialect::ipf::{ParseOptions, parse};
-use weir_policy::eval::ipf::{Evaluator as Meaning, Outcome, Settings, Tables};
+use weir_policy::eval::ipf::{Evaluator as Meaning, Outcome, Settings, Tables, candidates};
 use weir_policy::eval::{Evaluator, Passage};
-use weir_policy::model::{Family, Hook, Policy, RejectKind, Verdict};
+use weir_policy::model::{Family, Hook, Policy, RejectKind, SourceId, Verdict};
 use weir_policy::syntax::Sources;
 use weir_testkit::equality::Comparison;
 use weir_testkit::random::PacketSource;
@@ -269,4 +270,76 @@ fn lowered_rules_compile_to_what_they_mean() {
         }
     }
     assert!(policies > 100, "{policies}");
+}
+
+/// A long rule set, in the order of its lines, some of which keep states.
+fn long(rng: &mut Rng) -> RuleSet {
+    let mut out = String::new();
+    for _ in 0..rng.usize(5..9) {
+        for line in text(rng).lines() {
+            let line = line.trim_start_matches(|letter: char| letter.is_ascii_digit());
+            let keeps = line.starts_with("pass") && !line.contains(" pps ") && rng.u8(..4) == 0;
+            let place = line
+                .find(" head ")
+                .or(line.find(" group "))
+                .unwrap_or(line.len());
+            let (body, groups) = line.split_at(place);
+            let line = match keeps {
+                true => format!("{body} keep state{groups}\n"),
+                false => format!("{line}\n"),
+            };
+            let (_, found) = parse(&line, SourceId(0), &ParseOptions::default());
+            if !found.iter().any(|found| found.is_error()) {
+                out += line.trim_start();
+            }
+        }
+    }
+    let (file, _) = parse(&out, SourceId(0), &ParseOptions::default());
+    RuleSet::of(&file).0
+}
+
+#[test]
+fn rules_that_a_lookup_leaves_out_do_not_match() {
+    let (mut packets, mut rules, mut tested, mut states) = (0u64, 0, 0, 0);
+    for seed in 0..300u64 {
+        let rng = &mut Rng::with_seed(seed);
+        let set = long(rng);
+        let policy = candidates(&set, &Tables::default()).expect("lines in order");
+        let mut source = PacketSource::new(&policy, seed);
+        let matching = Matching::of(policy).expect("it fits");
+        let mut matcher = matching.matcher().expect("it is sound");
+        let make = || Meaning::new(&set, Tables::default(), Settings::default());
+        let (mut all, mut some) = (make(), make());
+        for number in 0..150u64 {
+            let family = [Family::V4, Family::V6][rng.usize(..2)];
+            let out = rng.bool();
+            let mut made =
+                source.packet(family, [Hook::Prerouting, Hook::Output][usize::from(out)]);
+            settle(&mut made);
+            let mut bytes = build(&made, usize::MAX).expect("a settled packet can be built");
+            if rng.u8(..10) == 0 {
+                bytes.truncate(rng.usize(20..=bytes.len().max(20)));
+            }
+            let interface = if out { &made.out_iface } else { &made.in_iface };
+            let own = ipf_packet(&bytes, out, interface, LinkClass::default());
+            let matched = matcher
+                .matched(&own.headers())
+                .expect("nothing is short here");
+            let among: Vec<usize> = matched.rules.iter().map(|rule| rule.0 as usize).collect();
+            let meant = all.judge(&own, number * 300);
+            let found = some.judge_among(&own, number * 300, Some(&among));
+            assert_eq!(
+                meant, found,
+                "seed {seed} packet {number} {own:?} {among:?}"
+            );
+            packets += 1;
+            rules += set.rules.len();
+            tested += among.len();
+        }
+        assert_eq!(all.counters, some.counters, "seed {seed}");
+        assert_eq!(all.statistics, some.statistics, "seed {seed}");
+        states += all.statistics.iter().map(|one| one.states.0).sum::<u64>();
+    }
+    println!("{packets} packets, {states} states, {tested} of {rules} rules left to test");
+    assert!(packets > 40_000 && states > 100 && tested * 3 < rules * 2);
 }

@@ -289,3 +289,33 @@ fn a_command_can_stand_for_a_file_and_what_is_not_enforced_is_told() {
     );
     assert_eq!(enforceable("shaped"), false);
 }
+
+#[test]
+fn files_of_commands_go_through_their_preprocessor() {
+    let folder = Folder::new();
+    folder.file("rules", "add 100 allow ip from any to any\n");
+    let more = folder.file("more", "# first\n\nadd NUMBER deny udp from any to any\n");
+    let more = std::path::Path::new(&more).to_path_buf();
+    let more = folder.0.join(more).display().to_string();
+    let fixed = ["ipfw", "--rules", "rules", "--write"];
+    let call = |words: &[&str]| folder.weir(&[&fixed[..], words].concat());
+    // What stands in front of the file stands for each of its lines.
+    let run = call(&["-n", "-p", "sed", "s/NUMBER/50/", &more]).expect(0);
+    assert_eq!(run.out, "00050 deny udp from any to any\n");
+    assert_eq!(call(&["list", "1-60"]).expect(0).out, "");
+    let run = call(&["-q", "-p", "sed", "s/NUMBER/50/", &more]).expect(0);
+    assert_eq!(run.out, "");
+    assert_eq!(
+        call(&["list", "50"]).expect(0).out,
+        "00050 deny udp from any to any\n"
+    );
+    let wrong = call(&["-q", &more]);
+    assert_ne!(wrong.code, Some(0), "{}", wrong.err);
+    assert!(wrong.err.contains("more:3:5"), "{}", wrong.err);
+    let failed = call(&["-p", "false", &more]).expect(2);
+    assert!(
+        failed.err.contains("preprocessor false ended"),
+        "{}",
+        failed.err
+    );
+}

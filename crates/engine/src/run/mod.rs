@@ -4,9 +4,11 @@
 //! what remembers ([`Live`]). Out: an [`Outcome`]. The same steps as `plane/bpf/walk.h`; the
 //! meaning is `policy::eval`'s.
 
+mod matching;
 mod reference;
 mod test;
 
+pub use matching::{Matched, Matcher, Matching};
 pub use reference::Reference;
 
 use crate::image::layout::{self, Entry, Op, VERDICT_HOT_DROP, root_number};

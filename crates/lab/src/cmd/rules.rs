@@ -2,17 +2,17 @@
 
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};
 
-use crate::rules::{Last, RuleSet, Shape, ipset, iptables, nft};
+use crate::rules::{Last, RuleSet, Shape, ipf, ipfw, ipset, iptables, nft};
 use crate::space::Family;
 
 /// Options of `rules`.
 #[derive(Debug, Clone, Args)]
 pub struct Options {
     /// The family: exp, cheap, real, mix, all-different, hipac-worst, cross, stair, wide,
-    /// tuple-worst, linear-worst or stateful
+    /// tuple-worst, linear-worst, stateful or sources
     #[arg(value_name = "FAMILY")]
     shape: Shape,
     /// Number of rules, not counting the last one that accepts
@@ -46,6 +46,12 @@ enum Language {
     Iptables,
     /// nft, rule by rule
     Nft,
+    /// A file of ipfw commands
+    Ipfw,
+    /// An IPFilter file without `quick`
+    Ipf,
+    /// The same with `quick`
+    IpfQuick,
     /// `ipset restore` text, and the iptables rules that use the set as comments
     Ipset,
     /// nft, one set of concatenations
@@ -76,6 +82,9 @@ pub fn run(options: &Options) -> Result<()> {
         Language::Iptables => iptables::text(&set),
         Language::Nft => nft::rules(&set),
         Language::NftMap => nft::map(&set)?,
+        Language::Ipfw => ipfw::text(&set).map_err(|error| anyhow!(error))?,
+        Language::Ipf => ipf::text(&set, false).map_err(|error| anyhow!(error))?,
+        Language::IpfQuick => ipf::text(&set, true).map_err(|error| anyhow!(error))?,
         Language::Ipset => {
             let texts = ipset::text(&set)?;
             let rules = texts.rules.lines().map(|line| format!("# {line}\n"));

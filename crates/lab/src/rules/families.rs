@@ -1,7 +1,8 @@
 //! The everyday rule-set families: IPFW's two lists, lists as people have them, all-different.
 //!
 //! In: size, address family, random source. Out: rules that drop and never match the traffic of
-//! [`crate::space`]. `exp` and `cheap` follow the two lists of FreeBSD's ipfw cost note.
+//! [`crate::space`]. `exp` and `cheap` follow the two lists of FreeBSD's ipfw cost note, `sources`
+//! the list of HP's paper on IPFilter.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -43,6 +44,23 @@ pub fn cheap(count: usize, family: Family) -> Vec<Rule> {
         };
         count
     ]
+}
+
+/// N different addresses, each of one host far from the traffic, to anywhere.
+pub fn sources(count: usize, family: Family, random: &mut fastrand::Rng) -> Vec<Rule> {
+    let mut seen = HashSet::with_capacity(count);
+    let mut rules = Vec::with_capacity(count);
+    while rules.len() < count {
+        let base = family.elsewhere(random);
+        if seen.insert(base) {
+            let length = family.width();
+            rules.push(Rule {
+                source: Addresses::Prefix(Prefix { base, length }),
+                ..Rule::ANY
+            });
+        }
+    }
+    rules
 }
 
 /// Random disjoint sources, random destinations, tcp or udp, single ports or small ranges.

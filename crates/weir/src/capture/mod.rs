@@ -14,6 +14,7 @@ pub use journey::{Given, journey};
 pub use link::Network;
 
 use crate::exit::{Exit, OrExit, failure};
+use crate::input::once;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -59,11 +60,18 @@ enum Reader {
 type Source = Box<dyn Read>;
 
 impl Capture {
-    /// Opens a file and tells its format by its first bytes.
+    /// Opens a file and tells its format by its first bytes; `-` is standard input. What was read
+    /// already and can't be read again is taken from memory.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
-        let mut file =
-            File::open(path).or_exit(Exit::Usage, format!("can't read capture {name}"))?;
+        if let Some(bytes) = once::kept(path) {
+            return Self::of_bytes(&name, bytes);
+        }
+        let file: std::io::Result<Source> = match once::is_stdin(path) {
+            true => Ok(Box::new(std::io::stdin())),
+            false => File::open(path).map(|file| Box::new(file) as Source),
+        };
+        let mut file = file.or_exit(Exit::Usage, format!("can't read capture {name}"))?;
         let mut magic = Vec::with_capacity(4);
         file.by_ref()
             .take(4)
@@ -127,9 +135,16 @@ fn format_of(magic: &[u8]) -> Option<Format> {
 }
 
 /// Whether a file is a capture, told by its first bytes. Files that can't be read are not.
+/// A pipe is read whole and kept for [`Capture::open`].
 pub fn is_capture(path: &Path) -> bool {
     let mut magic = Vec::with_capacity(4);
-    let read = File::open(path).and_then(|file| file.take(4).read_to_end(&mut magic));
+    let read = match once::is_regular(path) {
+        true => File::open(path).and_then(|file| file.take(4).read_to_end(&mut magic)),
+        false => once::bytes(path).map(|bytes| {
+            magic.extend(bytes.iter().take(4));
+            magic.len()
+        }),
+    };
     read.is_ok() && format_of(&magic).is_some()
 }
 

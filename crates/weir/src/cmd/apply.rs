@@ -93,6 +93,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let mut progress = Progress::new();
     progress.stage("reading rules");
     let texts = input::read_files(&args.files.files)?;
+    refuse_nothing(&texts)?;
     crate::ipfw::live::refuse_scripts(&texts)?;
     let mut reading = args.files.reading.clone();
     reading.netns.clone_from(&args.netns);
@@ -169,6 +170,25 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         false => text(args, &loaded, &answer, out)?,
     }
     Ok(Exit::Done)
+}
+
+/// A failed command or a file that was never written gives an empty text, and enforcing that would
+/// let everything through. Other files beside it may have all the rules: then it is only told.
+fn refuse_nothing(texts: &[SavedSource]) -> anyhow::Result<()> {
+    let empty: Vec<&SavedSource> = texts.iter().filter(|text| text.says_nothing()).collect();
+    if empty.len() == texts.len() {
+        let names: Vec<&str> = empty.iter().map(|text| text.name.as_str()).collect();
+        let message = format!(
+            "there are no rules in {}: enforcing nothing would let every packet through; \
+             `weir unload` ends enforcement",
+            names.join(", ")
+        );
+        return Err(failure(Exit::Usage, message));
+    }
+    for text in empty {
+        eprintln!("weir: warning: {} is empty", text.name);
+    }
+    Ok(())
 }
 
 fn enforce(

@@ -98,7 +98,7 @@ struct Cost {
 
 /// Checks.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
-    if crate::ipf::is_meant(&args.files.files, &args.files.reading) {
+    if crate::ipf::is_meant(&args.files.files, &args.files.reading)? {
         return crate::ipf::check::check(&args.files, out);
     }
     if crate::ipfw::is_meant(&args.files.files, &args.files.reading)? {

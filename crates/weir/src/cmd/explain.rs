@@ -41,7 +41,7 @@ pub struct Args {
 /// Explains.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let (subject, files) = subject(&args.words)?;
-    if crate::ipf::is_meant(&files, &args.reading) {
+    if crate::ipf::is_meant(&files, &args.reading)? {
         return ipf(args, &subject, &files, out);
     }
     if crate::ipfw::is_meant(&files, &args.reading)? {

@@ -75,7 +75,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         None => return Err(failure(Exit::Usage, "which capture?")),
     };
     let given = args.capturing.given()?;
-    if crate::ipf::is_meant(files, &args.reading) {
+    if crate::ipf::is_meant(files, &args.reading)? {
         drop(progress);
         let wanted = crate::ipf::judge::Wanted {
             files,

@@ -52,7 +52,7 @@ struct File {
 
 /// Shows.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
-    if crate::ipf::is_meant(&args.files, &args.reading) {
+    if crate::ipf::is_meant(&args.files, &args.reading)? {
         return crate::ipf::check::show(&args.files, &args.reading, out);
     }
     if crate::ipfw::is_meant(&args.files, &args.reading)? {

@@ -7,6 +7,7 @@
 mod hosts;
 mod loaded;
 mod message;
+pub mod once;
 mod read;
 mod related;
 mod steering;
@@ -81,7 +82,7 @@ fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> 
             (Some(Dialect::Ipset), _) => Dialect::Ipset,
             (_, Some(wanted)) => wanted,
             (Some(told), None) => told,
-            (None, None) if source.text.trim().is_empty() => Dialect::Iptables,
+            (None, None) if source.says_nothing() => Dialect::Iptables,
             (None, None) => {
                 let message = unknown_language(source);
                 return Err(failure(Exit::Usage, message));
@@ -203,7 +204,8 @@ fn lists(texts: &[SavedSource], reading: &ReadingArgs, hosts: Hosts) -> Result<L
     let dialect = reading.dialect.as_deref();
     if crate::ipfw::are_meant(texts, dialect) {
         let allowed = reading.allow_unsupported;
-        let lowered = crate::ipfw::enforce::lower_texts(texts, allowed, hosts);
+        let lowered =
+            crate::ipfw::enforce::lower_texts(texts, allowed, reading.netns.as_deref(), hosts);
         return Ok(Loaded {
             sources: lowered.sources,
             parsed: Vec::new(),

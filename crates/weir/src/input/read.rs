@@ -2,9 +2,9 @@
 //!
 //! In: paths as typed; `-` is standard input. Out: texts with their names. Nothing is parsed here.
 
+use super::once;
 use crate::exit::{Exit, OrExit, failure};
 use crate::state::SavedSource;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Options that every command with rule files has.
@@ -40,7 +40,7 @@ pub fn read_files(paths: &[PathBuf]) -> anyhow::Result<Vec<SavedSource>> {
     let mut from_stdin = false;
     let mut sources = Vec::with_capacity(paths.len());
     for path in paths {
-        if path == Path::new("-") && std::mem::replace(&mut from_stdin, true) {
+        if once::is_stdin(path) && std::mem::replace(&mut from_stdin, true) {
             return Err(failure(Exit::Usage, "standard input can be read only once"));
         }
         sources.push(read_file(path)?);
@@ -50,17 +50,7 @@ pub fn read_files(paths: &[PathBuf]) -> anyhow::Result<Vec<SavedSource>> {
 
 fn read_file(path: &Path) -> anyhow::Result<SavedSource> {
     let name = path.display().to_string();
-    let bytes = match name.as_str() {
-        "-" => {
-            let mut bytes = Vec::new();
-            std::io::stdin()
-                .lock()
-                .read_to_end(&mut bytes)
-                .map(|_| bytes)
-        }
-        _ => std::fs::read(path),
-    };
-    let bytes = bytes.or_exit(Exit::Usage, format!("can't read {name}"))?;
+    let bytes = once::bytes(path).or_exit(Exit::Usage, format!("can't read {name}"))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..valid]

@@ -15,10 +15,14 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use weir_engine::packet::ipf::{LinkClass, ipf_packet};
 use weir_engine::packet::{build, settle};
+use weir_engine::run::{Matcher, Matching};
 use weir_policy::dialect::ipf::{Language, PrintOptions, print_rule};
-use weir_policy::eval::ipf::{Evaluator, Judgement, Settings};
+use weir_policy::eval::ipf::{Evaluator, Judgement, Settings, candidates};
 use weir_policy::model::PacketType;
 use weir_policy::syntax::Severity;
+
+/// Rule sets up to this size are read as fast as looked up.
+const SHORT: usize = 64;
 
 /// What is to be judged.
 pub enum Subject<'s> {
@@ -92,9 +96,15 @@ pub fn run(wanted: &Wanted<'_>, out: &mut Output) -> anyhow::Result<Exit> {
             eprintln!("weir: {why}: left out");
         }
     }
+    let long = rules.set.rules.len() > SHORT;
+    let candidates = long
+        .then(|| candidates(&rules.set, &rules.tables))
+        .flatten();
+    let matching = candidates.and_then(Matching::of);
     let mut run = Run {
         wanted,
         rules: &rules,
+        matcher: matching.as_ref().and_then(Matching::matcher),
         evaluator: Evaluator::new(&rules.set, rules.tables.clone(), settings),
         refused: false,
     };
@@ -113,6 +123,8 @@ struct Run<'w> {
     wanted: &'w Wanted<'w>,
     rules: &'w Rules,
     evaluator: Evaluator<'w>,
+    /// The compiled image of long lists: it tells which rules are worth the evaluator's test.
+    matcher: Option<Matcher<'w>>,
     refused: bool,
 }
 
@@ -174,7 +186,17 @@ impl Run<'_> {
         for (sent, interface) in ways {
             let Some(interface) = interface else { continue };
             let packet = ipf_packet(bytes, sent, interface, link);
-            let judgement = self.evaluator.judge(&packet, now_ms);
+            let matcher = self.matcher.as_mut();
+            let matched = matcher.and_then(|matcher| matcher.matched(&packet.headers()));
+            let among = matched.map(|matched| -> Vec<usize> {
+                let rules = matched.rules.iter().map(|rule| rule.0 as usize);
+                rules
+                    .filter(|rule| *rule < self.rules.set.rules.len())
+                    .collect()
+            });
+            let judgement = self
+                .evaluator
+                .judge_among(&packet, now_ms, among.as_deref());
             self.refused |= !judgement.passes;
             if !self.wanted.quiet {
                 self.tell(&judgement, sent, interface, bytes, number, out)?;

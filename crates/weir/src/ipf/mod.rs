@@ -22,21 +22,19 @@ pub mod tunables;
 #[cfg(test)]
 mod vectors;
 
-use crate::input::ReadingArgs;
+use crate::input::{ReadingArgs, read_files};
 use crate::state::SavedSource;
 use std::path::{Path, PathBuf};
 use weir_policy::dialect::ipf;
 
 /// Whether files are in this family of languages: said by `--dialect`, else told by the first one.
-pub fn is_meant(files: &[PathBuf], reading: &ReadingArgs) -> bool {
-    match reading.dialect.as_deref() {
-        Some(name) => ["ipf", "hpux"].contains(&name),
-        // Standard input can be read only once, and is: its language has to be said.
-        None => files.first().is_some_and(|file| {
-            file != Path::new("-")
-                && std::fs::read_to_string(file).is_ok_and(|text| ipf::detect(&text).is_some())
-        }),
-    }
+pub fn is_meant(files: &[PathBuf], reading: &ReadingArgs) -> anyhow::Result<bool> {
+    let first = &files[..files.len().min(1)];
+    let texts = match reading.dialect {
+        Some(_) => Vec::new(),
+        None => read_files(first)?,
+    };
+    Ok(are_meant(&texts, reading.dialect.as_deref()))
 }
 
 /// The same of texts that are already read.

@@ -3,6 +3,7 @@
 //! In: rule files, or single commands in a file. Out: messages on standard error, a summary on
 //! standard output.
 
+use super::enforce::find_owners;
 use super::facts::FactArgs;
 use super::load::{Loaded, load};
 use crate::exit::Exit;
@@ -54,6 +55,7 @@ fn what_is_not_enforced(loaded: &mut Loaded, allow_unsupported: bool) -> bool {
     if loaded.errors(allow_unsupported) > 0 {
         return false;
     }
+    find_owners(&mut loaded.program.ruleset, None);
     let options = Options { allow_unsupported };
     let (policy, found) = lower(&loaded.program.ruleset, &loaded.sources, options);
     let notes = found.into_iter().map(|mut one| {

@@ -7,6 +7,7 @@
 use super::load::System;
 use crate::input::{Answers, Hosts};
 use crate::state::SavedSource;
+use std::net::IpAddr;
 use weir_policy::dialect::ipfw::lower::{Options, lower};
 use weir_policy::dialect::ipfw::{Program, Ruleset, Settings};
 use weir_policy::model::{Policy, SourceId};
@@ -63,8 +64,26 @@ fn settings_of(texts: &[SavedSource], ids: &[SourceId], found: &mut Vec<Diagnost
     settings
 }
 
+/// Tells a rule set which interface has which address, where a rule asks for that.
+pub fn find_owners(ruleset: &mut Ruleset, netns: Option<&str>) {
+    if !ruleset.asks_for_owners() {
+        return;
+    }
+    let known = weir_plane::space::interface_addresses(netns).unwrap_or_default();
+    let owners = known.into_iter().filter_map(|one| match one.address {
+        IpAddr::V4(four) => Some((one.interface, four.to_bits())),
+        IpAddr::V6(_) => None,
+    });
+    ruleset.owners = Some(owners.collect());
+}
+
 /// Reads and lowers texts.
-pub fn lower_texts(texts: &[SavedSource], allow_unsupported: bool, hosts: Hosts) -> Lowered {
+pub fn lower_texts(
+    texts: &[SavedSource],
+    allow_unsupported: bool,
+    netns: Option<&str>,
+    hosts: Hosts,
+) -> Lowered {
     let mut sources = Sources::new();
     let mut ids = Vec::with_capacity(texts.len());
     for text in texts {
@@ -87,6 +106,7 @@ pub fn lower_texts(texts: &[SavedSource], allow_unsupported: bool, hosts: Hosts)
             found.severity = weir_policy::syntax::Severity::Warning;
         }
     }
+    find_owners(&mut program.ruleset, netns);
     let mut policy = None;
     if !diagnostics.iter().any(Diagnostic::is_error) {
         let (made, found) = lower(&program.ruleset, &sources, Options { allow_unsupported });

@@ -4,7 +4,7 @@
 //! the first pattern that failed, what acted, the verdict and the rule that decided.
 
 use super::facts::FactArgs;
-use super::judge::{Judged, Passed, judge, judge_packet, verdict_name};
+use super::judge::{Judge, Judged, Passed, judge, judge_packet, verdict_name};
 use super::load::{Loaded, load_sound};
 use crate::capture::{Capture, Given};
 use crate::exit::Exit;
@@ -83,14 +83,18 @@ struct RuleReport {
 pub fn run(wanted: &Wanted<'_>, out: &mut Output) -> anyhow::Result<Exit> {
     let settings = wanted.facts.settings()?;
     let loaded = load_sound(wanted.files, settings, wanted.allow_unsupported)?;
-    let mut evaluator = Evaluator::new(&loaded.program.ruleset);
-    evaluator.host = wanted.facts.host(wanted.local)?;
-    evaluator.wants_tests = true;
+    // Every test is told, so every rule is walked.
+    let mut judging = Judge {
+        evaluator: Evaluator::new(&loaded.program.ruleset),
+        index: None,
+    };
+    judging.evaluator.host = wanted.facts.host(wanted.local)?;
+    judging.evaluator.wants_tests = true;
     let mut refused = false;
     match &wanted.subject {
         Subject::Packet(spec) => {
             let hook = spec.packet.hook;
-            let judged = judge_packet(&mut evaluator, &spec.packet, hook, 0);
+            let judged = judge_packet(&mut judging.evaluator, &spec.packet, hook, 0);
             let explanation = explanation(&loaded, &judged, None, spec.describe());
             refused |= explanation.verdict != "accept";
             match out.is_json() {
@@ -103,7 +107,7 @@ pub fn run(wanted: &Wanted<'_>, out: &mut Output) -> anyhow::Result<Exit> {
             while let Some(frame) = capture.next() {
                 let frame = frame?;
                 let now_ms = frame.time.as_millis() as u64;
-                match judge(&mut evaluator, &frame, &wanted.given, now_ms) {
+                match judge(&mut judging, &frame, &wanted.given, now_ms) {
                     Ok(judged) => {
                         let packet = describe(&frame, &wanted.given);
                         let number = Some(frame.number);

@@ -4,10 +4,13 @@
 //! in its direction, or the input and the output pass of a forwarded packet whose capture doesn't
 //! tell the direction.
 
+use super::index::Index;
 use crate::capture::{Frame, Given, Way, journey};
 use weir_engine::packet::ipfw::{Met, Read, frame, read};
 use weir_policy::dialect::ipfw::Settings;
-use weir_policy::eval::ipfw::{Carried, Evaluator, Judgement, Outcome, Packet, Pass, Unjudged};
+use weir_policy::eval::ipfw::{
+    Among, Carried, Evaluator, Judgement, Outcome, Packet, Pass, Unjudged,
+};
 use weir_policy::model::{Hook, PacketType};
 
 /// One pass.
@@ -63,14 +66,22 @@ fn passes_of(frame: &Frame, given: &Given) -> (Vec<Pass>, String, String) {
     (passes, recv, xmit)
 }
 
+/// The evaluator, and what knows which rules a packet can match.
+pub struct Judge<'j> {
+    /// The meaning.
+    pub evaluator: Evaluator<'j>,
+    /// Leaves rules out that can't match; without it all are walked.
+    pub index: Option<Index<'j>>,
+}
+
 /// Judges a frame; the error says why there is nothing to judge.
 pub fn judge(
-    evaluator: &mut Evaluator<'_>,
+    judge: &mut Judge<'_>,
     captured: &Frame,
     given: &Given,
     now_ms: u64,
 ) -> Result<Judged, &'static str> {
-    let settings = evaluator.ruleset().settings.clone();
+    let settings = judge.evaluator.ruleset().settings.clone();
     let (passes, recv, xmit) = passes_of(captured, given);
     let mut judged: Option<Judged> = None;
     for pass in passes {
@@ -93,7 +104,7 @@ pub fn judge(
         let so_far = judged.take();
         let mut carried = so_far.as_ref().map(|one| one.carried.clone());
         let mut list = so_far.map_or_else(Vec::new, |one| one.passes);
-        let judgement = one_pass(evaluator, captured, &met, &settings, &mut carried, now_ms)?;
+        let judgement = one_pass(judge, captured, &met, &settings, &mut carried, now_ms)?;
         let stops = judgement.outcome != Outcome::Accept;
         list.push(Passed {
             pass,
@@ -115,7 +126,7 @@ pub fn judge(
 }
 
 fn one_pass(
-    evaluator: &mut Evaluator<'_>,
+    judge: &mut Judge<'_>,
     captured: &Frame,
     met: &Met,
     settings: &Settings,
@@ -136,14 +147,18 @@ fn one_pass(
     if link {
         let packet = frame(met, bytes, inside.clone().ok());
         let carried = carried.get_or_insert_with(|| Carried::of(&packet));
-        let judgement = evaluator.judge(&packet, carried, now_ms);
+        let judgement = judge.evaluator.judge(&packet, carried, now_ms);
         if judgement.outcome != Outcome::Accept || inside.is_err() {
             return Ok(judgement);
         }
     }
     let packet = inside?;
     let carried = carried.get_or_insert_with(|| Carried::of(&packet));
-    Ok(evaluator.judge(&packet, carried, now_ms))
+    let index = judge.index.as_mut();
+    let among = index.map_or_else(Among::default, |index| index.among(&packet));
+    Ok(judge
+        .evaluator
+        .judge_among(&packet, carried, now_ms, &among))
 }
 
 /// Judges a packet in words at its hook.

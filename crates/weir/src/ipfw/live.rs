@@ -6,22 +6,25 @@
 //! there. Packets that are counted between reading the counters and the switch (milliseconds) are
 //! not carried over; lines counted by `logamount` start anew.
 
-use super::enforce::settings_text;
+use super::enforce::{find_owners, settings_text};
 use super::load::{DIALECT, System};
+use super::pathname::Pathname;
 use super::tool::{Ended, with_counters};
 use crate::enforce::{self, How, nothing_enforced};
-use crate::exit::{Exit, failure};
+use crate::exit::{Exit, OrExit, failure};
 use crate::input;
 use crate::kernel::Kernel;
 use crate::output::{Output, stderr_colours};
 use crate::state::{Saved, SavedSource};
+use std::io::Read;
 use std::time::{SystemTime, UNIX_EPOCH};
+use weir_policy::dialect::ipfw::command::Switches;
 use weir_policy::dialect::ipfw::lower::{Options, lower};
 use weir_policy::dialect::ipfw::{
-    Fault, Notes, Program, Ruleset, Step, read_line, refusals, words,
+    Fault, Notes, Program, Ruleset, Step, parse_command, read_line, refusals, words,
 };
 use weir_policy::syntax::diag::{Colour, render};
-use weir_policy::syntax::{Diagnostic, Severity, Sources};
+use weir_policy::syntax::{Diagnostic, Severity, Sources, Span};
 
 /// The texts with settings in front of them.
 pub fn with_settings(texts: Vec<SavedSource>, given: &[String]) -> Vec<SavedSource> {
@@ -123,9 +126,42 @@ impl Carried {
     }
 }
 
+/// The options in front of a file, which stand for each of its lines.
+fn standing(call: &Pathname<'_>) -> anyhow::Result<Switches> {
+    let mut arguments = call.switches.to_vec();
+    arguments.push("list".to_owned());
+    let mut sources = Sources::new();
+    let source = sources.add("ipfw", words::joined(&arguments).as_str());
+    let span = Span::new(source, 0, words::joined(&arguments).len());
+    let split = words::split_arguments(&arguments, source);
+    let names = System::default();
+    let line = parse_command(
+        &split,
+        span,
+        Switches::default(),
+        &mut Notes::default(),
+        &names,
+    );
+    line.map(|line| line.switches).map_err(|fault| {
+        tell(&[fault.diagnostic()], &sources);
+        anyhow::Error::new(Ended(fault.exit as u8))
+    })
+}
+
 /// Carries out a file of commands, all of them or none.
-fn carry_out_file(path: &str, ruleset: &mut Ruleset) -> anyhow::Result<Carried> {
-    let text = input::read_files(&[path.into()])?.remove(0);
+pub fn carry_out_file(call: &Pathname<'_>, ruleset: &mut Ruleset) -> anyhow::Result<Carried> {
+    let standing = standing(call)?;
+    let folder = std::env::current_dir().unwrap_or_default();
+    let mut input = Vec::new();
+    if call.is_standard_input() {
+        let read = std::io::stdin().lock().read_to_end(&mut input);
+        read.or_exit(Exit::Usage, "can't read standard input")?;
+    }
+    let text = call.read(&folder, &input);
+    let text = SavedSource {
+        name: call.path.to_owned(),
+        text: text.map_err(|wrong| failure(Exit::Usage, wrong))?,
+    };
     refuse_scripts(std::slice::from_ref(&text))?;
     let mut sources = Sources::new();
     let source = sources.add(text.name.as_str(), text.text.as_str());
@@ -133,7 +169,7 @@ fn carry_out_file(path: &str, ruleset: &mut Ruleset) -> anyhow::Result<Carried> 
         ruleset: ruleset.clone(),
         ..Program::default()
     };
-    program.add(&text.text, source, &System::default());
+    program.add_under(&text.text, source, &System::default(), standing);
     let said = program
         .steps
         .iter()
@@ -174,13 +210,14 @@ pub fn run(command: &[String], netns: Option<&str>, out: &mut Output) -> anyhow:
     let (saved, mut before) = enforced(&kernel)?;
     before.states = super::states::lines(&kernel, &before)?;
     let mut ruleset = before.clone();
-    let file = command.last().filter(|last| last.starts_with('/'));
-    let carried = match file {
-        Some(path) => carry_out_file(path, &mut ruleset)?,
+    let carried = match Pathname::of(command) {
+        Some(call) => carry_out_file(&call, &mut ruleset)?,
         None => carry_out(command, &mut ruleset),
     };
     tell(&carried.found, &carried.sources);
     if ruleset != before {
+        // We have entered the namespace.
+        find_owners(&mut ruleset, None);
         check(&carried, &saved, &ruleset)?;
         replace(&mut kernel, &saved, &ruleset)?;
     } else if let (None, true) = (

@@ -28,15 +28,11 @@ pub struct Loaded {
 
 /// Whether the files are ipfw's: because somebody said so, or because all of them look like it.
 pub fn is_meant(files: &[PathBuf], reading: &ReadingArgs) -> anyhow::Result<bool> {
-    match reading.dialect.as_deref() {
-        Some(dialect) => return Ok(dialect == DIALECT),
-        // Standard input can be read once, so its language must be named.
-        None if files.is_empty() || files.iter().any(|file| file.as_os_str() == "-") => {
-            return Ok(false);
-        }
-        None => {}
-    }
-    Ok(are_meant(&read_files(files)?, None))
+    let texts = match reading.dialect {
+        Some(_) => Vec::new(),
+        None => read_files(files)?,
+    };
+    Ok(are_meant(&texts, reading.dialect.as_deref()))
 }
 
 /// The same of texts that are already read.

@@ -5,7 +5,8 @@
 //! capture's.
 
 use super::facts::FactArgs;
-use super::judge::{Judged, judge, verdict_name};
+use super::index::Built;
+use super::judge::{Judge, Judged, judge, verdict_name};
 use super::load::{Loaded, load_sound};
 use crate::capture::{Capture, Given};
 use crate::exit::{Exit, failure};
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use weir_policy::dialect::ipfw::command::Switches;
 use weir_policy::dialect::ipfw::print::listing;
 use weir_policy::eval::ipfw::{Evaluator, Outcome, Pass, Way};
+use weir_policy::syntax::Span;
 
 /// What replaying needs to be told.
 pub struct Wanted<'a> {
@@ -88,26 +90,39 @@ pub fn run(wanted: &Wanted<'_>, out: &mut Output) -> anyhow::Result<Exit> {
     let mut capture = Capture::open(wanted.capture)?;
     let settings = wanted.facts.settings()?;
     let loaded = load_sound(wanted.files, settings, wanted.allow_unsupported)?;
-    let mut evaluator = Evaluator::new(&loaded.program.ruleset);
-    evaluator.host = wanted.facts.host(wanted.local)?;
+    let ruleset = &loaded.program.ruleset;
+    let built = Built::of(ruleset);
+    let mut judging = Judge {
+        evaluator: Evaluator::new(ruleset),
+        index: built.as_ref().and_then(Built::index),
+    };
+    judging.evaluator.host = wanted.facts.host(wanted.local)?;
+    let mut rules: Vec<Option<Span>> = vec![None; ruleset.rule_count() as usize];
+    for one in &ruleset.rules {
+        rules[one.id.0 as usize] = Some(one.rule.place.0);
+    }
+    let place = |judged: &Judged| {
+        let id = judged.last().judgement.rule?;
+        loaded.location((*rules.get(id.0 as usize)?)?)
+    };
     while let Some(frame) = capture.next() {
         let frame = frame?;
         let now_ms = frame.time.as_millis() as u64;
-        let judged = judge(&mut evaluator, &frame, &wanted.given, now_ms);
+        let judged = judge(&mut judging, &frame, &wanted.given, now_ms);
         if wanted.quiet {
             continue;
         }
         let time = frame.time.as_secs_f64();
         match judged {
             Ok(judged) if out.is_json() => {
-                out.record(&record(frame.number, time, &judged, &loaded))?;
+                out.record(&record(frame.number, time, &judged, place(&judged)))?;
             }
-            Ok(judged) => line(out, frame.number, &judged, &loaded)?,
+            Ok(judged) => line(out, frame.number, &judged, place(&judged))?,
             Err(reason) if out.is_json() => out.record(&skipped(frame.number, time, reason))?,
             Err(reason) => out.line(format!("{:>6} not judged: {reason}", frame.number))?,
         }
     }
-    counters(out, wanted.quiet, &evaluator, &loaded)?;
+    counters(out, wanted.quiet, &judging.evaluator, &loaded)?;
     Ok(Exit::Done)
 }
 
@@ -118,13 +133,7 @@ fn pass_name(pass: Pass) -> &'static str {
     }
 }
 
-fn location(loaded: &Loaded, judged: &Judged) -> Option<String> {
-    let id = judged.last().judgement.rule?;
-    let rule = loaded.program.ruleset.rule(id)?;
-    loaded.location(rule.rule.place.0)
-}
-
-fn record(number: u64, time: f64, judged: &Judged, loaded: &Loaded) -> Record {
+fn record(number: u64, time: f64, judged: &Judged, location: Option<String>) -> Record {
     let last = judged.last();
     let all = || judged.passes.iter().map(|passed| &passed.judgement);
     Record {
@@ -132,7 +141,7 @@ fn record(number: u64, time: f64, judged: &Judged, loaded: &Loaded) -> Record {
         time,
         verdict: Some(verdict_name(&last.judgement.outcome)),
         rule: last.judgement.number(),
-        location: location(loaded, judged),
+        location,
         pass: Some(pass_name(last.pass)),
         interface: Some(last.interface.clone()).filter(|name| !name.is_empty()),
         trail: all()
@@ -178,7 +187,12 @@ fn skipped(number: u64, time: f64, reason: &'static str) -> Record {
     }
 }
 
-fn line(out: &mut Output, number: u64, judged: &Judged, loaded: &Loaded) -> anyhow::Result<()> {
+fn line(
+    out: &mut Output,
+    number: u64,
+    judged: &Judged,
+    location: Option<String>,
+) -> anyhow::Result<()> {
     let last = judged.last();
     let name = verdict_name(&last.judgement.outcome);
     let paint = match last.judgement.outcome {
@@ -191,7 +205,7 @@ fn line(out: &mut Output, number: u64, judged: &Judged, loaded: &Loaded) -> anyh
         (None, Some(why)) => why.text().to_owned(),
         (None, None) => "-".to_owned(),
     };
-    let place = location(loaded, judged).map_or(String::new(), |place| format!(" ({place})"));
+    let place = location.map_or(String::new(), |place| format!(" ({place})"));
     let pass = pass_name(last.pass);
     let via = match last.interface.as_str() {
         "" => String::new(),
@@ -238,7 +252,7 @@ fn counters(
             .collect();
         return out.object(&lines);
     }
-    let span = weir_policy::syntax::Span::default();
+    let span = Span::default();
     let all = Vec::new();
     let shown = listing::list(&ruleset, &all, true, None, Switches::default(), &[], span);
     let text = shown

@@ -8,6 +8,7 @@
 use super::facts::FactArgs;
 use super::live;
 use super::load::{Loaded, load_sound};
+use super::pathname::Pathname;
 use super::show::canonical;
 use crate::exit::{Exit, OrExit};
 use crate::output::Output;
@@ -17,6 +18,7 @@ use weir_policy::dialect::ipfw::command::Switches;
 use weir_policy::dialect::ipfw::print::listing;
 use weir_policy::dialect::ipfw::{DEFAULT_RULE, Ruleset};
 use weir_policy::model::Counters;
+use weir_policy::syntax::Diagnostic;
 
 /// Options of `weir ipfw`.
 #[derive(Debug, clap::Args)]
@@ -51,8 +53,13 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let Loaded { program, .. } = loaded;
     let before = program.ruleset;
     let mut ruleset = before.clone();
-    let mut carried = live::carry_out(&args.command, &mut ruleset);
+    let mut carried = match Pathname::of(&args.command) {
+        Some(call) => live::carry_out_file(&call, &mut ruleset)?,
+        None => live::carry_out(&args.command, &mut ruleset),
+    };
     carried.say(out)?;
+    let wrong = |one: &Diagnostic| one.is_error() && !one.is_unsupported();
+    let failed = carried.fault.is_none() && carried.found.iter().any(wrong);
     // What can't be enforced can be written all the same.
     carried.found.retain(|one| !one.is_unsupported());
     live::tell(&carried.found, &carried.sources);
@@ -60,6 +67,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         keep(rules, args.write, &ruleset)?;
     }
     match carried.fault {
+        None if failed => Ok(Exit::Negative),
         None => Ok(Exit::Done),
         Some(fault) => {
             out.flush()?;

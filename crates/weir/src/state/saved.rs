@@ -19,6 +19,14 @@ pub struct SavedSource {
     pub text: String,
 }
 
+impl SavedSource {
+    /// Whether there is nothing but blank lines and comments.
+    pub fn says_nothing(&self) -> bool {
+        let mut lines = self.text.lines().map(str::trim);
+        lines.all(|line| line.is_empty() || line.starts_with('#'))
+    }
+}
+
 /// A policy as it was applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Saved {

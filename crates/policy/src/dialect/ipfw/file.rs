@@ -81,7 +81,17 @@ impl Program {
 
     /// Reads a file on top of what was read before.
     pub fn add(&mut self, text: &str, source: SourceId, names: &dyn Names) {
-        let mut standing = Switches::default();
+        self.add_under(text, source, names, Switches::default());
+    }
+
+    /// The same with options that stand for every line.
+    pub fn add_under(
+        &mut self,
+        text: &str,
+        source: SourceId,
+        names: &dyn Names,
+        mut standing: Switches,
+    ) {
         for line in lines(text) {
             let span = Span::new(source, line.start, line.start + line.text.len());
             if line.text.len() > LINE_BYTES_MAX {
@@ -141,11 +151,7 @@ impl Program {
                         .push(found.help("ipfw says so and goes on"));
                 }
                 if let (Some(preset), Command::Add(rule)) = (preset, &step.line.command) {
-                    let place = rule.place.0;
-                    let loaded = self.ruleset.rules.iter_mut();
-                    if let Some(one) = loaded.into_iter().find(|o| o.rule.place.0 == place) {
-                        one.counters = preset;
-                    }
+                    self.ruleset.preset(rule, preset);
                 }
                 let switches = step.line.switches;
                 if step.line.command != Command::Nothing {

@@ -189,6 +189,34 @@ impl Condition {
             && self.terms.iter().all(|term| term_holds(term, packet))
     }
 
+    /// The tests for addresses in tables, which nobody changes while packets are judged.
+    pub(super) fn in_tables<'c>(
+        &'c self,
+        tables: &'c Tables,
+        family: Family,
+    ) -> impl Iterator<Item = Test> + 'c {
+        self.lookups
+            .iter()
+            .filter_map(move |(ends, negate, lookup)| {
+                let [v4, v6] = match lookup {
+                    Lookup::Table(kind, name) => tables.sets(*kind, name)?,
+                    Lookup::Inline(sets) => sets.clone(),
+                    Lookup::Interface(..) => return None,
+                };
+                let set = AddrMatch::Ranges(match family {
+                    Family::V4 => v4,
+                    Family::V6 => v6,
+                });
+                Some(Test {
+                    negate: *negate,
+                    cond: match ends {
+                        Ends::Source => Cond::Src(set),
+                        _ => Cond::Dst(set),
+                    },
+                })
+            })
+    }
+
     fn transport_holds(&self, packet: &IpfPacket, attributes: u32) -> bool {
         if let Some((value, mask)) = self.flags.filter(|flags| *flags != (0, 0)) {
             // A header too short to read matches only rules without flags.

@@ -8,6 +8,7 @@
 //!
 //! Source: `ipf(5)`, and the behaviour of 5.1.2 (4.1.34 where a setting says so).
 
+mod among;
 mod condition;
 pub(in crate::eval) mod frag;
 mod keep;
@@ -19,6 +20,7 @@ pub mod state;
 mod tables;
 mod tcp;
 
+pub use among::candidates;
 pub use condition::{Condition, Interfaces};
 pub(in crate::eval) use keep::{may_be_kept, sources_fit};
 pub use log::Reason;
@@ -293,8 +295,19 @@ impl<'r> Evaluator<'r> {
 
     /// Judges a packet on its interface.
     pub fn judge(&mut self, packet: &IpfPacket, now_ms: u64) -> Judgement {
+        self.judge_among(packet, now_ms, None)
+    }
+
+    /// The same, where it may be known which rules can match, in increasing order.
+    pub fn judge_among(
+        &mut self,
+        packet: &IpfPacket,
+        now_ms: u64,
+        among: Option<&[usize]>,
+    ) -> Judgement {
         self.expire(now_ms);
         let mut walk = Walk::new(packet, now_ms);
+        walk.among = among;
         let stats = &mut self.statistics[walk.out()];
         stats.ipv6 += u64::from(packet.family == crate::model::Family::V6);
         stats.short += u64::from(packet.is(attribute::SHORT));

@@ -12,6 +12,8 @@ use crate::dialect::ipf::words::attribute;
 
 /// Nesting of groups.
 const DEPTH_MAX: usize = 16;
+/// Lists up to this long are read rule by rule.
+const SHORT: usize = 16;
 
 /// A result: a flag word and the rule that it is of.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +55,8 @@ pub(super) struct Walk<'p> {
     pub(super) by_fragment: bool,
     /// The packet goes against the direction of its state entry.
     pub(super) reverse: bool,
+    /// The only rules that can match, where that is known; in increasing order.
+    pub(super) among: Option<&'p [usize]>,
     depth: usize,
     /// Whether any rule of the list just read matched.
     any: bool,
@@ -69,9 +73,23 @@ impl<'p> Walk<'p> {
             state: None,
             by_fragment: false,
             reverse: false,
+            among: None,
             depth: 0,
             any: false,
         }
+    }
+
+    /// The place in a list, from one on, of the next rule that is worth a test. With rules that are
+    /// known to be the only ones, lists are in increasing order too.
+    fn next(&self, list: &[usize], at: usize) -> Option<usize> {
+        let from = *list.get(at)?;
+        let among = match self.among {
+            Some(among) if list.len() > SHORT => among,
+            _ => return Some(at),
+        };
+        let behind = among.partition_point(|rule| *rule < from);
+        let mut known = among[behind..].iter();
+        known.find_map(|rule| list.binary_search(rule).ok())
     }
 
     pub(super) fn out(&self) -> usize {
@@ -113,12 +131,10 @@ impl Evaluator<'_> {
         walk.depth += 1;
         let mut any = false;
         let mut pass = start;
-        let mut skip = 0u32;
-        for (number, &rule) in list.iter().enumerate() {
-            if skip > 0 {
-                skip -= 1;
-                continue;
-            }
+        let mut at = 0;
+        while let Some(number) = walk.next(list, at) {
+            at = number + 1;
+            let rule = list[number];
             if !self.matches(walk, rule) {
                 continue;
             }
@@ -129,7 +145,7 @@ impl Evaluator<'_> {
             let rules = self.rules;
             match &rules.rules[rule].action {
                 Action::Skip(count) => {
-                    skip = *count;
+                    at = at.saturating_add(*count as usize);
                     continue;
                 }
                 Action::Log => {

@@ -15,6 +15,7 @@
 //! Source: ipfw(8), and the behaviour of FreeBSD 13's kernel.
 
 mod act;
+mod among;
 mod glob;
 mod host;
 mod judgement;
@@ -23,6 +24,7 @@ mod patterns;
 pub(crate) mod states;
 
 pub use act::log_packet;
+pub use among::{Among, Positions};
 pub use host::{Host, HostAddress, Route};
 pub use judgement::{Acted, Effect, Judgement, Outcome, Tested, Unjudged};
 pub use packet::{Ip, Packet, Pass, Tcp, Upper, proto};
@@ -237,6 +239,17 @@ impl<'r> Evaluator<'r> {
 
     /// Judges one pass of a packet.
     pub fn judge(&mut self, packet: &Packet, carried: &mut Carried, now_ms: u64) -> Judgement {
+        self.judge_among(packet, carried, now_ms, &Among::default())
+    }
+
+    /// The same, where it is known which rules can do something with the packet.
+    pub fn judge_among(
+        &mut self,
+        packet: &Packet,
+        carried: &mut Carried,
+        now_ms: u64,
+        among: &Among,
+    ) -> Judgement {
         let now = now_ms / 1000;
         self.states.expire(now);
         if !self.ruleset.settings.enable {
@@ -253,7 +266,7 @@ impl<'r> Evaluator<'r> {
                 ..Judgement::default()
             },
         };
-        let outcome = self.walk(&mut walk);
+        let outcome = self.walk(&mut walk, among);
         walk.judgement.outcome = outcome;
         walk.judgement
     }
@@ -263,11 +276,17 @@ impl<'r> Evaluator<'r> {
             .is_enabled(self.ruleset.rules[position].rule.set)
     }
 
-    fn walk(&mut self, walk: &mut Walk<'_>) -> Outcome {
+    fn walk(&mut self, walk: &mut Walk<'_>, among: &Among) -> Outcome {
         let ruleset = self.ruleset;
         let last = ruleset.rules.len() - 1;
         let mut position = 0;
         for _ in 0..VISITS_MAX {
+            let next = among.next(position);
+            if next > position {
+                // What rules that don't match looked up is forgotten.
+                walk.found = Found::default();
+                position = next;
+            }
             // The last rule is in a set that can't be turned off.
             if position > last {
                 break;

@@ -214,6 +214,42 @@ impl Packet {
         })
     }
 
+    /// The common form of this packet's headers, as this language sees them, at PREROUTING on input
+    /// and at FORWARD on output. `None` for frames without an IP packet, and for a packet whose
+    /// transport header this language leaves unread.
+    #[must_use]
+    pub fn headers(&self) -> Option<model::Packet> {
+        let ip = self.ip.as_ref()?;
+        let fragment = match (ip.offset, ip.more) {
+            (0, false) => Fragment::Whole,
+            (0, true) => Fragment::First,
+            (offset, _) => Fragment::Later(offset),
+        };
+        Some(model::Packet {
+            family: ip.family,
+            hook: match self.pass {
+                Pass::In => Hook::Prerouting,
+                Pass::Out => Hook::Forward,
+            },
+            in_iface: self.recv.clone(),
+            out_iface: self.xmit.clone(),
+            src: ip.src,
+            dst: ip.dst,
+            proto: ip.proto,
+            length: u32::from(ip.length),
+            ttl: ip.ttl,
+            tos: ip.tos,
+            fragment,
+            transport: transport_of(ip)?,
+            routing: None,
+            mark: 0,
+            mac: None,
+            packet_type: model::PacketType::Unicast,
+            owner: self.owner,
+            handling: 0,
+        })
+    }
+
     /// The passes of a packet that reaches a hook: input, output, or both for forwarded ones.
     #[must_use]
     pub fn passes(hook: Hook) -> &'static [Pass] {
@@ -258,4 +294,44 @@ fn upper_of(packet: &model::Packet, transport: &Transport) -> Upper {
         Transport::Icmp { kind, code, .. } => Upper::Icmp(*kind, *code),
         _ => Upper::None,
     }
+}
+
+fn transport_of(ip: &Ip) -> Option<Transport> {
+    let has_header = match ip.family {
+        Family::V4 => ip.proto == proto::ICMP,
+        Family::V6 => ip.proto == proto::ICMPV6,
+    } || matches!(
+        ip.proto,
+        proto::TCP | proto::UDP | proto::SCTP | proto::UDPLITE
+    );
+    Some(match &ip.upper {
+        Upper::None if has_header && ip.offset == 0 => return None,
+        Upper::None => Transport::None,
+        Upper::Tcp(tcp) => Transport::Tcp {
+            src_port: tcp.src_port,
+            dst_port: tcp.dst_port,
+            flags: tcp.flags,
+            sequence: tcp.sequence,
+            acknowledgement: tcp.acknowledgement,
+            window: tcp.window,
+            options: Vec::new(),
+            payload: 0,
+            malformed: false,
+        },
+        Upper::Ports(src_port, dst_port) if ip.proto == proto::SCTP => Transport::Sctp {
+            src_port: *src_port,
+            dst_port: *dst_port,
+            chunks: [0; 4],
+        },
+        Upper::Ports(src_port, dst_port) => Transport::Udp {
+            src_port: *src_port,
+            dst_port: *dst_port,
+        },
+        Upper::Icmp(kind, code) => Transport::Icmp {
+            kind: *kind,
+            code: *code,
+            id: 0,
+            about: None,
+        },
+    })
 }

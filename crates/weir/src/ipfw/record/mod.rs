@@ -112,7 +112,11 @@ fn shims(rc_conf: Option<&Path>) -> anyhow::Result<Folder> {
         io(symlink(&program, folder.0.join(tool)), "no shim")?;
     }
     io(
-        std::fs::write(folder.0.join("rc.subr"), script::RC_SUBR),
+        std::fs::write(folder.0.join("rc.subr"), script::rc_subr(&folder.0)),
+        "no shim",
+    )?;
+    io(
+        std::fs::write(folder.0.join("rc.defaults"), script::rc_defaults(&folder.0)),
         "no shim",
     )?;
     let variables = match rc_conf {

@@ -4,6 +4,7 @@
 //! so that the script goes on as it would; reading commands see all that came before.
 
 use super::super::load::System;
+use super::super::pathname::Pathname;
 use super::wire::Reply;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,6 +12,7 @@ use weir_policy::dialect::ipfw::{
     ExitClass, Fault, Notes, Ruleset, Settings, read_line, refusals, words,
 };
 use weir_policy::eval::ipfw::Host;
+use weir_policy::model::SourceId;
 use weir_policy::syntax::{Diagnostic, Sources};
 
 /// What is recorded.
@@ -61,35 +63,32 @@ impl Recording {
     /// A call of ipfw.
     pub fn ipfw(&mut self, folder: &str, arguments: &[String], input: &[u8]) -> Reply {
         self.calls += 1;
-        let file = arguments
-            .last()
-            .filter(|last| last.starts_with('/') || last.as_str() == "-");
-        match file {
-            Some(file) => self.file(folder, arguments, file, input),
+        match Pathname::of(arguments) {
+            Some(call) => self.file(&call, folder, input),
             None => self.command(arguments, None),
         }
     }
 
     /// The pathname form: line by line, to the first error.
-    fn file(&mut self, folder: &str, arguments: &[String], file: &str, input: &[u8]) -> Reply {
-        let text = match file {
-            "/dev/stdin" | "/dev/fd/0" | "-" => Ok(input.to_vec()),
-            path => std::fs::read(Path::new(folder).join(path)),
-        };
-        let text = match text {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+    fn file(&mut self, call: &Pathname<'_>, folder: &str, input: &[u8]) -> Reply {
+        let text = match call.read(Path::new(folder), input) {
+            Ok(text) => text,
             Err(error) => {
                 self.failed += 1;
                 return Reply {
                     status: ExitClass::Usage as u8,
-                    err: format!("ipfw: {file}: {error}\n"),
+                    err: format!("ipfw: {error}\n"),
                     ..Reply::default()
                 };
             }
         };
-        let switches = arguments[..arguments.len() - 1].join(" ");
+        let switches = call.switches.join(" ");
+        let file = call.path;
         let mut all = Reply::default();
         for (index, line) in text.lines().enumerate() {
+            if words::split_line(line, 0, SourceId(0)).is_empty() {
+                continue;
+            }
             let place = format!("{file}:{}", index + 1);
             let one = self.command(&[format!("{switches} {line}")], Some(place));
             all.out += &one.out;

@@ -11,24 +11,47 @@ use std::path::Path;
 const FOLDERS: [&str; 4] = ["/sbin/", "/usr/sbin/", "/bin/", "/usr/bin/"];
 /// Files that scripts read on FreeBSD, and the name of what stands in for them.
 pub const FILES: [(&str, &str); 5] = [
-    ("/etc/defaults/rc.conf", "rc.conf"),
+    ("/etc/defaults/rc.conf", "rc.defaults"),
     ("/etc/rc.conf", "rc.conf"),
     ("/etc/rc.conf.local", "rc.conf"),
     ("/etc/rc.subr", "rc.subr"),
     ("/etc/network.subr", "rc.subr"),
 ];
 
+/// What stands in for the settings that FreeBSD comes with, as far as firewall scripts read them
+/// (rc.conf(5)); what the caller has set stands.
+const RC_DEFAULTS: &str = r#": ${firewall_enable=NO} ${firewall_script=/etc/rc.firewall}
+: ${firewall_type=UNKNOWN} ${firewall_quiet=NO} ${firewall_logging=NO} ${firewall_flags=}
+: ${firewall_client_net=192.0.2.0/24} ${firewall_client_net_ipv6=}
+: ${firewall_simple_iif=ed1} ${firewall_simple_inet=192.0.2.16/28}
+: ${firewall_simple_oif=ed0} ${firewall_simple_onet=192.0.2.0/28}
+: ${firewall_simple_iif_ipv6=} ${firewall_simple_inet_ipv6=}
+: ${firewall_simple_oif_ipv6=} ${firewall_simple_onet_ipv6=}
+: ${firewall_myservices=} ${firewall_allowservices=} ${firewall_trusted=}
+: ${firewall_logdeny=NO} ${firewall_nologports="135-139,445 1026,1027 1433,1434"}
+: ${firewall_nat_enable=NO} ${firewall_nat_interface=} ${firewall_nat_flags=}
+: ${natd_enable=NO} ${natd_interface=} ${natd_flags=} ${dummynet_enable=NO}
+source_rc_confs_defined=yes
+"#;
+
+/// The settings, and the function that reads those of the host over them.
+pub fn rc_defaults(shims: &Path) -> String {
+    let rc_conf = shims.join("rc.conf");
+    format!(
+        "{RC_DEFAULTS}source_rc_confs() {{ . '{}'; }}\n",
+        rc_conf.display()
+    )
+}
+
 /// What stands in for FreeBSD's library of start scripts: just what firewall scripts call.
-pub const RC_SUBR: &str = r#"checkyesno() {
+const RC_SUBR: &str = r#"checkyesno() {
     eval _weir_value=\$$1
     case $_weir_value in
     [Yy][Ee][Ss] | [Tt][Rr][Uu][Ee] | [Oo][Nn] | 1) return 0 ;;
     esac
     return 1
 }
-load_rc_config() { :; }
 load_rc_config_var() { :; }
-source_rc_confs() { :; }
 set_rcvar() { :; }
 afexists() { return 0; }
 list_net_interfaces() { ifconfig -l; }
@@ -47,6 +70,13 @@ run_rc_command() {
     done
 }
 "#;
+
+/// That library; the settings are read when a script asks for those of its name.
+pub fn rc_subr(shims: &Path) -> String {
+    let defaults = shims.join("rc.defaults");
+    let load = format!("{{ . '{}'; source_rc_confs; }}", defaults.display());
+    format!("{RC_SUBR}load_rc_config() {load}\n")
+}
 
 /// Replaces a path wherever it stands alone.
 fn replace(text: &str, path: &str, by: &str) -> String {

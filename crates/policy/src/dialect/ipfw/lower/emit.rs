@@ -11,6 +11,7 @@ use super::literal::Refused;
 use super::states::{forgets, look_of};
 use super::{Lowering, RULES_MAX, Remembers};
 use crate::dialect::ipfw::LoadedRule;
+use crate::dialect::ipfw::ast::{InterfaceName, Pattern};
 use crate::dialect::ipfw::log;
 use crate::eval::ipfw::Pass;
 use crate::model::{
@@ -125,6 +126,19 @@ impl Lowering<'_> {
         if let (Some(trouble), true) = (self.tags.trouble, rule.tag.is_some()) {
             let help = "tags take bits of the packet mark: use fewer, or marks only";
             return refused(rule.modifier_place.0, trouble, help);
+        }
+        let owners = self.set.owners.iter();
+        let owned = |address: u32| owners.clone().flatten().any(|(_, own)| *own == address);
+        for one in &rule.body {
+            if let Pattern::Interface(_, InterfaceName::Address(address)) = one.pattern
+                && self.set.owners.is_some()
+                && !owned(address)
+            {
+                let message = "no interface has this address here";
+                let found = Diagnostic::warning("no-address", one.place.0, message);
+                let help = "it matches no interface until `weir apply` runs again";
+                self.tell(one.place.0, found.help(help));
+            }
         }
         if rule
             .log

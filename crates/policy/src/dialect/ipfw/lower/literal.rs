@@ -317,9 +317,23 @@ impl Scope<'_> {
                     return refused(what, "write names, `NAME*` or `NAME[0-9]`");
                 }
             },
-            InterfaceName::Address(_) => {
-                let help = "write the interface's name: its addresses may change";
-                return refused("an interface by its address", help);
+            InterfaceName::Address(address) => {
+                let Some(owners) = &self.set.owners else {
+                    let help = "write the interface's name: its addresses may change";
+                    return refused("an interface by its address", help);
+                };
+                let own = owners.iter().filter(|(_, own)| own == address);
+                let names: Vec<IfPattern> = own
+                    .map(|(name, _)| IfPattern {
+                        name: name.clone(),
+                        prefix: false,
+                    })
+                    .collect();
+                if names.is_empty() {
+                    // The rule stays what it is, for when the address is there again.
+                    return Ok(strict(Cond::Never, negate));
+                }
+                names
             }
             InterfaceName::Table(table) => {
                 let own;

@@ -12,6 +12,7 @@
 
 mod action;
 mod body;
+mod candidates;
 mod emit;
 mod formula;
 mod literal;
@@ -23,6 +24,7 @@ mod states;
 mod tables;
 mod tags;
 
+pub use candidates::candidates;
 pub use states::{state_names, state_rules};
 
 use super::ast::Action;

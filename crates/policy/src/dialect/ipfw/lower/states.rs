@@ -42,6 +42,8 @@ pub(super) struct States {
     pub spelled: Vec<usize>,
     /// Whether looking at a position can find something, in the list that packets enter.
     looks: Vec<bool>,
+    /// Whether some position does, or some rule notes flows.
+    any: bool,
 }
 
 /// The number of a name; 0 is no name's.
@@ -115,7 +117,7 @@ impl States {
 
     /// Whether rules note flows, or ask for states.
     pub fn any(&self) -> bool {
-        self.looks.iter().any(|look| *look) || !self.learners.is_empty()
+        self.any
     }
 
     /// Whether a look at a position must be made; in a called range it always is.
@@ -125,7 +127,7 @@ impl States {
 }
 
 /// Positions at which a look can be the first under its name.
-fn places(set: &Ruleset, spelled: &[usize]) -> Vec<bool> {
+pub(super) fn places(set: &Ruleset, spelled: &[usize]) -> Vec<bool> {
     let mut names: Vec<&str> = Vec::new();
     let mut known = vec![0u64; set.rules.len() + 1];
     let mut out = vec![false; set.rules.len()];
@@ -242,6 +244,8 @@ impl Lowering<'_> {
             self.refuse(set.rules[*at].rule.place.0, &why);
         }
         self.states.looks = places(set, &self.states.spelled);
+        // Asked for every rule, so it is not counted each time.
+        self.states.any = self.states.looks.contains(&true) || !self.states.learners.is_empty();
     }
 
     fn state_settings(&mut self) {

@@ -13,7 +13,7 @@ pub use apply::Answer;
 pub use entries::{Entry, Key, Value};
 pub use tables::Table;
 
-use super::ast::{Action, Rule};
+use super::ast::{Action, InterfaceName, Pattern, Rule};
 use super::command::DummynetConfig;
 use super::print::listing::StateLine;
 use super::settings::Settings;
@@ -61,6 +61,8 @@ pub struct Ruleset {
     pub settings: Settings,
     /// States as listings show them, given by who knows them.
     pub states: Vec<StateLine>,
+    /// IPv4 addresses of interfaces, given by who knows the host that rules are for.
+    pub owners: Option<Vec<(String, u32)>>,
     next_id: u32,
 }
 
@@ -110,6 +112,7 @@ impl Ruleset {
             nats: BTreeMap::new(),
             settings,
             states: Vec::new(),
+            owners: None,
             next_id: 1,
         }
     }
@@ -132,10 +135,30 @@ impl Ruleset {
         self.disabled & 1 << set == 0
     }
 
+    /// Whether a rule names an interface by its address.
+    #[must_use]
+    pub fn asks_for_owners(&self) -> bool {
+        let by_address =
+            |pattern: &Pattern| matches!(pattern, Pattern::Interface(_, InterfaceName::Address(_)));
+        let mut rules = self.rules.iter();
+        rules.any(|one| one.rule.body.iter().any(|one| by_address(&one.pattern)))
+    }
+
     /// The rule of an identity.
     #[must_use]
     pub fn rule(&self, id: RuleId) -> Option<&LoadedRule> {
         self.rules.iter().find(|one| one.id == id)
+    }
+
+    /// Gives the rule that a numbered line of a listing made the counters of that line.
+    pub(super) fn preset(&mut self, line: &Rule, counters: Counters) {
+        let from = self.position(line.number);
+        let to = self.position(line.number + 1);
+        let place = line.place.0;
+        let mut made = self.rules[from..to].iter_mut();
+        if let Some(one) = made.find(|one| one.rule.place.0 == place) {
+            one.counters = counters;
+        }
     }
 
     /// The table of a name.
