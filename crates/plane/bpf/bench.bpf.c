@@ -101,7 +101,7 @@ __noinline __u64 bench_first(struct weir_packet *p)
 	if (!p || !image || !hidden)
 		return 0;
 	root = IMAGE_AT(struct weir_root, image, image_mask, p->length);
-	leaf = leaf_of(image, image_mask, root, false, p);
+	leaf = leaf_of(image, image_mask, root, p);
 	zero = *hidden >> 63;
 	if (!(p->family == 6 ?
 		      lookup_first(image, image_mask, root, true, true, leaf, p, zero, &f) :

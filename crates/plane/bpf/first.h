@@ -44,19 +44,27 @@ static __always_inline __u64 first_word(const __u8 *image, __u64 mask,
 {
 	const __u64 *r[WEIR_ROWS_MAX];
 	__u32 words = chunk->words;
-	__u64 two = below32(1, words), more = below32(2, words);
 	bool five = chunk->rows > 3;
+	__u64 none;
 
 	r[0] = IMAGE_AT(__u64, image, mask, rows[0]);
 	r[1] = IMAGE_AT(__u64, image, mask, rows[1]);
 	r[2] = IMAGE_AT(__u64, image, mask, rows[2]);
 	r[3] = IMAGE_AT(__u64, image, mask, rows[3]);
 	r[4] = IMAGE_AT(__u64, image, mask, rows[4]);
+	if (words < 3) {
+		__u64 w0 = r[0][0] & r[1][0] & r[2][0] & r[3][0] & r[4][0];
+		__u64 w1 = r[0][1] & r[1][1] & r[2][1] & r[3][1] & r[4][1] & below32(1, words);
+
+		none = is_zero(w0);
+		*at = 1 & none;
+		return either(w0, w1, none);
+	}
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < 64; i += 4) {
-		__u64 w0 = r[0][0] & r[1][0] & r[2][0], w1 = r[0][1] & r[1][1] & r[2][1] & two;
-		__u64 w2 = r[0][2] & r[1][2] & r[2][2] & more;
-		__u64 w3 = r[0][3] & r[1][3] & r[2][3] & more, none;
+		__u64 w0 = r[0][0] & r[1][0] & r[2][0], w1 = r[0][1] & r[1][1] & r[2][1];
+		__u64 w2 = r[0][2] & r[1][2] & r[2][2];
+		__u64 w3 = r[0][3] & r[1][3] & r[2][3];
 
 		if (five) {
 			w0 &= r[3][0] & r[4][0];

@@ -9,10 +9,6 @@
 #include "first.h"
 #include "walk.h"
 
-/* Programs with room on the stack spare the verifier: see leaf_of. */
-#ifndef LANE_ROOMY
-#define LANE_ROOMY 0
-#endif
 #define LANE_STEPS 4		/* entries that are looked at */
 #define LANE_RULES 4		/* rules that count with one of them */
 
@@ -27,7 +23,7 @@ static __always_inline __u32 lane_trail(const __u8 *image, __u64 mask, __u32 roo
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
 	__u32 entries_at = root->entries_at, last = root->entries - 1, from = 0;
-	struct weir_leaf leaf = leaf_of(image, mask, root, v6 && !LANE_ROOMY, p);
+	struct weir_leaf leaf = leaf_of(image, mask, root, p);
 	struct weir_first f;
 
 	if (!lookup_first(image, mask, root, weir_may(WEIR_FEATURE_TABLES), v6, leaf, p, zero, &f))

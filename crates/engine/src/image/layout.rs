@@ -4,6 +4,7 @@
 pub use super::dynamic::*;
 pub use super::feature::*;
 pub use super::learner::*;
+pub use super::rows::*;
 use weir_policy::model::{Family, Hook, Table};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -33,19 +34,6 @@ pub const CHUNKS_MAX: usize = 128;
 pub const SEARCH_STEPS_MAX: u32 = 20;
 /// Roots: family (4, 6), hook, table (raw, mangle, filter).
 pub const ROOTS: usize = 30;
-/// Classes of ports and cells of trees are also laid out to be found in one step as long as the image
-/// does not become larger than this.
-pub const WIDE_UNTIL: usize = 3 << 19;
-
-/// Words that a row of a chunk with so many words takes, so that loads of vectors and cache lines
-/// begin where rows do.
-pub fn row_words(words: u32) -> u32 {
-    match words {
-        0..=8 => words.next_power_of_two(),
-        _ => words.next_multiple_of(8),
-    }
-}
-
 /// Hashed tables of one root.
 pub const TABLES_MAX: usize = 12;
 /// Records of one group of a hashed table.
@@ -333,8 +321,7 @@ pub struct AddressMap {
     pub tree_at: u32,
     /// How many cells; 0: the search.
     pub tree: u32,
-    /// 65,536 u32: the cell to which the first two steps of the tree lead, for those who would
-    /// rather take one; 0 without.
+    /// 65,536 u32: the cells to which the first two steps of the tree lead; 0 without.
     pub wide_at: u32,
 }
 
@@ -377,8 +364,7 @@ pub struct Fold {
     pub stride: u32,
     /// u16 each, by value: protocol, kind, flags, receiving and sending interface.
     pub small_at: [u32; 5],
-    /// With [`FOLD_PORTS`], of source and destination port: 65,536 u16 classes, the same that
-    /// `ports` lead to in two steps; 0 without.
+    /// With [`FOLD_PORTS`], 65,536 u16 each: the classes to which `ports` lead; 0 without.
     pub direct_at: [u32; 2],
     /// Zero.
     pub padding: u32,
@@ -386,10 +372,7 @@ pub struct Fold {
     pub ports: [Map; 2],
 }
 
-/// Bit vectors over at most [`CHUNK_TERMS_MAX`] terms in evaluation order. Rows of more than one word
-/// begin at a multiple of [`ALIGN`], words that no term has are zero, and in front of them stands a
-/// summary word for each, the one of row `n` at `rows_at - 8 * (n + 1)`: a bit for each word that is
-/// not zero.
+/// Bit vectors over at most [`CHUNK_TERMS_MAX`] terms in evaluation order; see [`row_words`].
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Chunk {
@@ -399,8 +382,8 @@ pub struct Chunk {
     pub words: u32,
     /// Terms.
     pub terms: u32,
-    /// u32 position of each term's entry, not decreasing; then, up to and with number
-    /// `64 * row_words(words)`, all ones: what a search for a bit finds where there is none.
+    /// u32 position of each term's entry, not decreasing; then all ones, up to and with number
+    /// `64 * row_words(words)`.
     pub positions_at: u32,
     /// Bytes of a row: `8 * row_words(words)`.
     pub stride: u32,

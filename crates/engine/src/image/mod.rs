@@ -10,6 +10,7 @@ pub mod dynamic;
 pub mod feature;
 pub mod layout;
 pub mod learner;
+mod rows;
 pub mod write;
 
 pub use aligned::Aligned;

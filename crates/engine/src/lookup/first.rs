@@ -20,7 +20,10 @@ pub(super) struct Parts<'b> {
     pub(super) chunks: Vec<Ready<'b>>,
     /// Where each leaf's chunks begin; without a split tree there is one leaf.
     pub(super) leaves: Vec<u32>,
-    pub(super) nodes: Vec<Split>,
+    /// See [`even`].
+    nodes: Vec<Split>,
+    /// How many of them are of the tree.
+    split_nodes: usize,
     pub(super) splits: u32,
     #[cfg(target_arch = "x86_64")]
     pub(super) lanes: Lanes,
@@ -45,27 +48,45 @@ impl<'b> Parts<'b> {
         self.chunks.first().zip(self.usual)
     }
 
-    /// The chunks that a packet can meet.
+    /// The chunks that a packet can meet. The way through the split tree takes no branches, because
+    /// nobody could foretell them.
     #[inline(always)]
     pub(super) fn chunks_of(&self, key: &Key) -> &[Ready<'b>] {
         if self.splits == 0 {
             return &self.chunks;
         }
-        let mut next = 0u32;
+        let values: [u32; 8] = std::array::from_fn(|dim| key.value(dim));
+        let mut next = 0;
         for _ in 0..self.splits {
-            let Some(node) = self.nodes.get(next as usize) else {
-                break;
-            };
-            let value = key.value(node.dim as usize);
+            let node = self.nodes.get(next as usize).copied().unwrap_or_default();
+            let value = values[node.dim as usize & 7];
             next = node.next[usize::from(value >= node.bound)];
         }
-        let leaf = (next & (u32::MAX >> 1)) as usize;
+        let leaf = (next as usize).saturating_sub(self.split_nodes);
         let bounds = self.leaves.get(leaf).zip(self.leaves.get(leaf + 1));
         let range = bounds.map(|(from, until)| *from as usize..*until as usize);
         range
             .and_then(|range| self.chunks.get(range))
             .unwrap_or_default()
     }
+}
+
+/// The nodes of a split tree, then one for each leaf, which leads to itself, so that all ways have
+/// as many steps as the tree has levels.
+fn even(nodes: impl Iterator<Item = Split>, leaves: u32) -> Vec<Split> {
+    let mut nodes: Vec<Split> = nodes.collect();
+    let count = nodes.len() as u32;
+    for node in &mut nodes {
+        node.next = node.next.map(|next| match next >> 31 {
+            0 => next,
+            _ => count + (next & (u32::MAX >> 1)),
+        });
+    }
+    nodes.extend((0..leaves).map(|leaf| Split {
+        next: [count + leaf; 2],
+        ..Split::default()
+    }));
+    nodes
 }
 
 /// Looks for first entries in one root.
@@ -130,7 +151,8 @@ impl<'b> Image<'b> {
             tables,
             chunks,
             leaves: starts,
-            nodes: (0..root.split_nodes).map(node).collect(),
+            nodes: even((0..root.split_nodes).map(node), root.leaves),
+            split_nodes: root.split_nodes as usize,
             splits: root.splits,
         };
         #[cfg(target_arch = "x86_64")]

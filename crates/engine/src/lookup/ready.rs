@@ -1,5 +1,5 @@
-//! A chunk made ready for one lookup after the other: its tables as slices, so that a lookup neither
-//! reads structures nor adds up offsets.
+//! A chunk made ready for one lookup after the other: its tables as slices, so that a lookup reads
+//! no structures and adds up no offsets.
 //!
 //! In: a chunk of a checked image. Out: the position of the first term that holds for a packet.
 //! Nothing here depends on instructions of the CPU; `vector` reads the same slices by vectors. What
@@ -77,8 +77,8 @@ pub struct Folded<'b> {
     pub pairs: Numbers<'b>,
     /// By pair and small class: the number of the row.
     pub cells: Numbers<'b>,
-    /// Source and destination port: blocks by the high byte, then their classes. With [`FOLD_PORTS`],
-    /// else a table for nothing.
+    /// Source and destination port: blocks by the high byte, then their classes; without ports a
+    /// table for nothing.
     pub ports: [Numbers<'b>; 2],
     /// Classes by port, which may be empty.
     pub direct: [Numbers<'b>; 2],
@@ -173,9 +173,11 @@ impl<'b> Folded<'b> {
         let pair = match self.columns {
             0 => 0,
             columns => {
-                let source = port_class(self.ports[0], key.port[0]);
-                let destination = port_class(self.ports[1], key.port[1]);
-                number(self.pairs, source * columns + destination)
+                let class = |side: usize| match self.direct[side].get(key.port[side] as usize) {
+                    Some(bytes) => u16::from_le_bytes(*bytes).into(),
+                    None => port_class(self.ports[side], key.port[side]),
+                };
+                number(self.pairs, class(0) * columns + class(1))
             }
         };
         number(self.cells, pair * self.small_classes + small)
@@ -280,8 +282,13 @@ impl<'b> Ready<'b> {
             };
         }
         let address = address as u32;
-        let mut at = cell(map.top, address >> 24);
-        at = cell(map.tree, (at >> 8) + (address >> 16 & at & 255));
+        let mut at = match map.wide.get(address as usize >> 16) {
+            Some(bytes) => u32::from_le_bytes(*bytes),
+            None => {
+                let at = cell(map.top, address >> 24);
+                cell(map.tree, (at >> 8) + (address >> 16 & at & 255))
+            }
+        };
         at = cell(map.tree, (at >> 8) + (address >> 8 & at & 255));
         at = cell(map.tree, (at >> 8) + (address & at & 255));
         at >> 8
@@ -318,49 +325,49 @@ impl<'b> Ready<'b> {
         self.first_in([source, destination, rest, port(0), port(1)])
     }
 
-    /// The position of the first bit that is set in all rows. Which word it is in cannot be foretold:
-    /// eight are looked at without branches.
+    /// The position of the first bit that is set in all rows. Nobody could foretell which word it
+    /// is in: many are looked at without branches.
     #[inline(always)]
     fn first_in<const ROWS: usize>(&self, rows: [&[u8]; ROWS]) -> u32 {
-        if self.words == 1 {
-            let word = rows.iter().fold(u64::MAX, |all, row| all & u64_at(row, 0));
-            return cell(self.positions, word.trailing_zeros());
+        match self.stride {
+            ..64 => self.first_in_few(rows),
+            128 => self.first_in_words::<ROWS, 16>(rows),
+            _ => self.first_in_words::<ROWS, 8>(rows),
         }
-        let mut from = 0;
-        while from < self.words {
-            let mut words = [0u64; 8];
-            for (at, row) in rows.iter().enumerate() {
-                let row = row.get(from as usize * 8..).unwrap_or_default();
-                match row.first_chunk::<64>() {
-                    Some(row) => and_words(&mut words, row, at == 0),
-                    None => and_rest(&mut words, row, at == 0),
-                }
+    }
+
+    /// So many words at a time.
+    #[inline(always)]
+    fn first_in_words<const ROWS: usize, const WORDS: usize>(&self, rows: [&[u8]; ROWS]) -> u32 {
+        let rows = rows.map(|row| row.as_chunks::<8>().0.as_chunks::<WORDS>().0);
+        for at in 0..rows[0].len() {
+            let parts = rows.map(|row| row.get(at).unwrap_or(&[[0; 8]; WORDS]));
+            let word = |number: usize| {
+                let own = |part: &[[u8; 8]; WORDS]| u64::from_le_bytes(part[number]);
+                parts.iter().fold(u64::MAX, |all, part| all & own(part))
+            };
+            let bits = |set, number| set | u32::from(word(number) != 0) << number;
+            let set = (0..WORDS).fold(0, bits);
+            if set != 0 || WORDS == 16 {
+                // Without any, the last word, in which there is none either.
+                let number = set.trailing_zeros().min(WORDS as u32 - 1);
+                let bit = word(number as usize).trailing_zeros();
+                return cell(self.positions, (at * WORDS) as u32 * 64 + number * 64 + bit);
             }
-            let set = words.iter().enumerate();
-            let set = set.fold(0u32, |set, (at, word)| set | u32::from(*word != 0) << at);
-            if set != 0 {
-                let at = set.trailing_zeros();
-                let bit = words[at as usize & 7].trailing_zeros();
-                return cell(self.positions, (from + at) * 64 + bit);
-            }
-            from += 8;
         }
         NONE
     }
-}
 
-#[inline(always)]
-fn and_words(words: &mut [u64; 8], row: &[u8; 64], first: bool) {
-    for (word, bytes) in words.iter_mut().zip(row.as_chunks().0) {
-        let own = u64::from_le_bytes(*bytes);
-        *word = if first { own } else { *word & own };
+    /// In rows of one, two or four words.
+    #[inline(always)]
+    fn first_in_few<const ROWS: usize>(&self, rows: [&[u8]; ROWS]) -> u32 {
+        for at in 0..self.words {
+            let own = |row: &&[u8]| u64_at(row, at * 8);
+            let word = rows.iter().fold(u64::MAX, |all, row| all & own(row));
+            if word != 0 {
+                return cell(self.positions, at * 64 + word.trailing_zeros());
+            }
+        }
+        NONE
     }
-}
-
-/// The same for a row of fewer words.
-#[inline(never)]
-fn and_rest(words: &mut [u64; 8], row: &[u8], first: bool) {
-    let mut all = [0; 64];
-    all[..row.len().min(64)].copy_from_slice(&row[..row.len().min(64)]);
-    and_words(words, &all, first);
 }

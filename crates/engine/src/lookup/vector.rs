@@ -314,7 +314,12 @@ impl<'b> Vector<'b> {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
     fn first_of_chunks(self, parts: &Parts<'_>, best: u32, key: &Key) -> u32 {
-        for chunk in parts.chunks_of(key) {
+        let chunks = parts.chunks_of(key);
+        if let [chunk] = chunks {
+            // SAFETY: the CPU has the instructions.
+            return best.min(unsafe { self.first_of_chunk(chunk, key) });
+        }
+        for chunk in chunks {
             if chunk.least >= best {
                 break;
             }

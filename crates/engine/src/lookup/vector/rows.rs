@@ -1,4 +1,4 @@
-//! Rows of bits by vectors: from the fields of a packet to its rows, and the first bit of their AND.
+//! Rows of bits by vectors: from a packet's fields to its rows, and the first bit of their AND.
 //!
 //! In: [`Ready`], the tables of a chunk. Read without bounds checks: `image::check` has followed
 //! every table to its end, so that classes are below the number of rows whatever the packet.
@@ -172,9 +172,8 @@ impl Vector<'_> {
         // SAFETY: as the caller says.
         unsafe {
             match chunk.stride / 8 {
-                1 => term(chunk, rows, 0),
                 16 => self.first_of_16(chunk, rows),
-                wide @ 2..=8 => {
+                wide @ ..=8 => {
                     let set = u32::from(nonzero(rows, 0, ((1u32 << wide) - 1) as u8));
                     // Without any, the last word is looked at, in which there is none either.
                     term(chunk, rows, (set | 1 << (wide - 1)).trailing_zeros())
@@ -244,7 +243,7 @@ fn term<const ROWS: usize>(chunk: &Ready<'_>, rows: &Rows<ROWS>, word: u32) -> u
     cell(chunk.positions, word * 64 + bit)
 }
 
-/// Which of eight words from word `from` on are not zero in the AND of all rows, of those in `lanes`.
+/// Which of eight words from word `from` on, of those in `lanes`, are not zero in the AND of rows.
 #[inline(always)]
 unsafe fn nonzero<const ROWS: usize>(rows: &Rows<ROWS>, from: u32, lanes: u8) -> u8 {
     // SAFETY: the CPU has the instructions, as the caller says; rows have these words, and of
