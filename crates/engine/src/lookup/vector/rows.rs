@@ -124,11 +124,12 @@ impl Vector<'_> {
             from.wrapping_add(class as usize * chunk.stride as usize)
         };
         let mut rows = [std::ptr::null(); ROWS];
-        for side in 0..2 {
+        let class = |side: usize| {
             let address = key.address[side] as u32;
-            let class = address_class::<WIDE>(self.bytes, &chunk.addresses[side], address);
-            rows[side] = row(side, class);
-        }
+            address_class::<WIDE>(self.bytes, &chunk.addresses[side], address)
+        };
+        rows[0] = row(0, class(0));
+        rows[1] = row(1, class(1));
         rows[2] = row(2, folded_class::<DIRECT>(&chunk.folded, key));
         for side in 0..ROWS - 3 {
             rows[3 + side] = row(3 + side, port_class(chunk.ports[side], key.port[side]));
