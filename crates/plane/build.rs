@@ -12,6 +12,7 @@ const OBJECTS: &[&str] = &[
     "dynamic",
     "ingress",
     "early",
+    "route",
     "tcx",
     "flow_test",
     "classify_test",

@@ -1,5 +1,6 @@
 //! The commands of `weir-lab`, one file each, and the options that they share.
 
+pub mod beside;
 pub mod classify;
 pub mod crr;
 pub mod established;

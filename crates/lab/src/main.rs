@@ -19,6 +19,8 @@ enum Command {
     Rules(cmd::rules::Options),
     /// Does the cost per packet depend on the number of rules?
     Flat(cmd::flat::Options),
+    /// Several builds of weir side by side
+    Beside(cmd::beside::Options),
     /// All filters side by side
     Peers(cmd::peers::Options),
     /// Seconds and bytes from text to enforced
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
     let result = match CommandLine::parse().command {
         Command::Rules(options) => cmd::rules::run(&options),
         Command::Flat(options) => cmd::flat::run(&options),
+        Command::Beside(options) => cmd::beside::run(&options),
         Command::Peers(options) => cmd::peers::run(&options),
         Command::Load(options) => cmd::load::run(&options),
         Command::Established(options) => cmd::established::run(&options),

@@ -8,7 +8,7 @@
 
 #include <linux/types.h>
 
-#define WEIR_ABI_VERSION 3
+#define WEIR_ABI_VERSION 4
 
 enum weir_hook {
 	WEIR_HOOK_PREROUTING = 0,	/* numbers of NF_INET_* */
@@ -99,6 +99,13 @@ struct weir_packet {
 	__u32 sack;		/* TCP: highest of acknowledgement and right edges of SACK blocks */
 };
 
+/*
+ * What programs have in their instructions until load.rs writes something else there: the mask of
+ * offsets into an image (image.h), and settings of four bytes, by their number (maps.h).
+ */
+#define WEIR_MASK_PLACE 0x5eed0a00
+#define WEIR_SETTING_PLACE 0x5eed0b00
+
 /* Read-only data of the programs, written before they are loaded. */
 struct weir_settings {
 	__u32 image_mask;	/* bytes of an image slot less one, a power of two less one */
@@ -139,6 +146,8 @@ enum weir_reason {
 enum weir_handling {
 	WEIR_IPSEC_IN = 1,
 	WEIR_IPSEC_OUT = 2,
+	WEIR_ROUTE_BACK = 4,
+	WEIR_ROUTE_BACK_LOOSE = 8,
 	WEIR_SOURCE_TRANSLATED = 32,
 	WEIR_DESTINATION_TRANSLATED = 64,
 	WEIR_TRANSLATED = WEIR_SOURCE_TRANSLATED | WEIR_DESTINATION_TRANSLATED,
@@ -207,7 +216,8 @@ struct weir_control {
 	__u32 event_limit;	/* events a second (1024 ms) */
 	__u32 abi;		/* WEIR_ABI_VERSION */
 	__u32 settings[32];	/* see flow.h */
-	__u8 pad[48];
+	__u32 forwarding;	/* switches that were turned on for route.bpf.c: plane::wayback */
+	__u8 pad[44];
 	struct weir_lane lanes[2][8];	/* by slot; IPv4, IPv6; hooks up to OUTPUT */
 	/* written by packets */
 	__u64 event_window;
@@ -321,6 +331,18 @@ enum weir_policy_bits {
 	/* 1 << 23: see plane::hooks, of no matter here */
 	WEIR_POLICY_INGRESS = 1 << 24,	/* PREROUTING is judged at tcx ingress */
 	WEIR_POLICY_XDP = 1 << 25,	/* its drops are made at XDP where they can be */
+	WEIR_POLICY_ROUTE_BACK = 1 << 26,	/* rules ask for the way back to a source */
+	WEIR_POLICY_ROUTE_MARKED = 1 << 27,	/* as packets with its mark are routed */
+};
+
+/* Whose way back was looked up (map ways_back): all that a look depends on. */
+struct weir_way {
+	__u64 src[2];
+	__u64 dst[2];
+	__u32 ifindex;
+	__u32 mark;	/* of packets with this mark; 0: of those without */
+	__u32 family;
+	__u32 pad;
 };
 
 /* What one hook tells a later one about a packet (map handoff, key: address of the sk_buff). */

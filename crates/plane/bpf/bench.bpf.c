@@ -95,17 +95,15 @@ __noinline __u64 bench_first(struct weir_packet *p)
 	const __u8 *image = bpf_map_lookup_elem(&images, &zero);
 	const struct weir_root *root;
 	struct weir_first f;
-	struct weir_leaf leaf;
 	__u64 *hidden = bpf_map_lookup_elem(&turn, &zero);
 
 	if (!p || !image || !hidden)
 		return 0;
 	root = IMAGE_AT(struct weir_root, image, image_mask, p->length);
-	leaf = leaf_of(image, image_mask, root, p);
 	zero = *hidden >> 63;
 	if (!(p->family == 6 ?
-		      lookup_first(image, image_mask, root, true, true, leaf, p, zero, &f) :
-		      lookup_first(image, image_mask, root, true, false, leaf, p, zero, &f)))
+		      lookup_first(image, image_mask, root, true, true, p, zero, &f) :
+		      lookup_first(image, image_mask, root, true, false, p, zero, &f)))
 		return 0;
 	return f.position | 1ULL << 32;
 }

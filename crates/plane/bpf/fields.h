@@ -56,14 +56,20 @@ static __always_inline __u32 tree_class(const __u8 *image, __u64 mask,
 {
 	__u32 at = m->tree_at, cell;
 
+	/* Most packets of short lists leave at the first or second byte; long ones have no branch. */
 	if (m->wide_at) {
 		cell = IMAGE_U32(image, mask, m->wide_at + (address >> 16) * 4);
-	} else {
-		cell = IMAGE_U32(image, mask, at + (m->rows + (address >> 24)) * 4);
-		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 16 & cell & 255)) * 4);
+		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 8 & cell & 255)) * 4);
+		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address & cell & 255)) * 4);
+		return cell >> 8;
 	}
-	cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 8 & cell & 255)) * 4);
-	cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address & cell & 255)) * 4);
+	cell = IMAGE_U32(image, mask, at + (m->rows + (address >> 24)) * 4);
+	if (cell & 255)
+		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 16 & 255)) * 4);
+	if (cell & 255)
+		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 8 & 255)) * 4);
+	if (cell & 255)
+		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address & 255)) * 4);
 	return cell >> 8;
 }
 

@@ -111,15 +111,21 @@ static __always_inline void chunk_first(const __u8 *image, __u64 mask, __u32 chu
 	f->complete &= !(summary >> (at & 63) >> 1);
 }
 
-/* The first entry that holds. False: not known this way, because there are several chunks. */
+/*
+ * The first entry that holds. False: not known this way, because there are several chunks. `tables`:
+ * whether there may be any.
+ */
 static __always_inline bool lookup_first(const __u8 *image, __u64 mask, const struct weir_root *root,
-					 bool tables, bool v6, struct weir_leaf leaf,
+					 bool tables, bool v6,
 					 const struct weir_packet *p, __u32 zero,
 					 struct weir_first *f)
 {
+	struct weir_leaf leaf = { .chunks_at = root->chunks_at, .chunks = root->chunks };
 	__u32 last = root->entries - 1, hashed = WEIR_NONE;
 
-	if (leaf.chunks > 1)
+	if (unlikely(root->splits))
+		leaf = leaf_of(image, mask, root, p);
+	if (unlikely(leaf.chunks > 1))
 		return false;
 	f->position = WEIR_NONE;
 	f->rest = 0;

@@ -129,7 +129,7 @@ __noinline int flow_meet(struct weir_packet *p, struct flow_ref *ref, struct flo
 		return WEIR_STATE_INVALID;
 	if (p->proto == IPPROTO_TCP && !flow_tcp_possible(p))
 		return WEIR_STATE_INVALID;
-	if (ref->slot == FLOW_NO_SLOT)
+	if (ref->slot == FLOW_NO_SLOT && !ref->sought)
 		ref->slot = flow_seek(ref);
 	e = flow_entry_at(table, ref->slot);
 	if (e && flow_lives(e, now_ms)) {
@@ -194,6 +194,7 @@ static __always_inline void flow_begin_ref(struct flow_ref *ref)
 {
 	ref->found = FLOW_FOUND_NONE;
 	ref->reply = 0;
+	ref->sought = 0;
 	ref->mark = 0;
 	ref->slot = FLOW_NO_SLOT;
 	ref->changed = FLOW_NO_SLOT;

@@ -119,7 +119,8 @@ struct flow_ref {
 	__u32 mark;		/* flow mark of a new flow */
 	__u8 found;		/* enum flow_found */
 	__u8 reply;		/* direction */
-	__u8 pad[2];
+	__u8 sought;		/* flow_seek has looked for it */
+	__u8 pad;
 	__u32 changed;		/* slot of the flow that flow_keep is to change */
 };
 

@@ -73,11 +73,55 @@ static __always_inline __u64 flow_less_address(const __u64 *a, const __u64 *b, _
 	return otherwise;
 }
 
-/* The name of a packet's flow, in ref; false when it can't be told. `zero`: see flow_forget. */
+/*
+ * The name of a packet's flow, in ref, by what stands for its ports. `query`: of ICMP, as in ref.
+ * `zero`: see flow_forget.
+ */
+static __always_inline void flow_name_of(const struct weir_packet *p, struct flow_ref *ref,
+					 __u64 src_port, __u64 dst_port, __u64 query, bool v6,
+					 __u32 zero)
+{
+	__u64 from_high, mask, src, dst;
+
+	src_port ^= zero;
+	dst_port ^= zero;
+	src = (__u32)p->src[1];
+	dst = (__u32)p->dst[1];
+	ref->meta = p->proto;
+	if (v6)
+		from_high = flow_less_address(p->dst, p->src, flow_less(dst_port, src_port));
+	else
+		from_high = flow_less(dst << 16 | dst_port, src << 16 | src_port);
+	from_high = (from_high ^ zero) & 1;
+	mask = flow_mask_of(from_high);
+	if (query) {
+		bool to_itself = src_port == dst_port && p->src[0] == p->dst[0] &&
+				 p->src[1] == p->dst[1];
+
+		if (!to_itself && from_high == (query == 1))
+			ref->meta |= FLOW_META_REQUESTER_HIGH;
+	}
+	FLOW_EXCHANGE(src_port, dst_port, mask);
+	ref->ports = src_port | dst_port << 16;
+	if (v6) {
+		ref->meta |= FLOW_META_V6;
+		ref->pair = from_high ? hash_addresses(p->dst, p->src) :
+					hash_addresses(p->src, p->dst);
+	} else {
+		FLOW_EXCHANGE(src, dst, mask);
+		ref->pair = src | dst << 32;
+	}
+	ref->pair ^= zero;
+	ref->meta ^= zero;
+	ref->from_high = from_high;
+	ref->query = query;
+}
+
+/* The name of a packet's flow, in ref; false when it can't be told. */
 static __always_inline bool flow_name(const struct weir_packet *p, struct flow_ref *ref,
 				      __u32 zero)
 {
-	__u64 src_port = p->src_port, dst_port = p->dst_port, from_high, mask, src, dst, query = 0;
+	__u64 src_port = p->src_port, dst_port = p->dst_port, query = 0;
 
 	if (p->fragment == WEIR_FRAGMENT_LATER || p->transport == WEIR_TRANSPORT_SHORT)
 		return false;
@@ -95,39 +139,7 @@ static __always_inline bool flow_name(const struct weir_packet *p, struct flow_r
 		src_port = 0;
 		dst_port = 0;
 	}
-	src_port ^= zero;
-	dst_port ^= zero;
-	query ^= zero;
-	src = (__u32)p->src[1];
-	dst = (__u32)p->dst[1];
-	ref->meta = p->proto;
-	if (p->family == 6)
-		from_high = flow_less_address(p->dst, p->src, flow_less(dst_port, src_port));
-	else
-		from_high = flow_less(dst << 16 | dst_port, src << 16 | src_port);
-	from_high = (from_high ^ zero) & 1;
-	mask = flow_mask_of(from_high);
-	if (query) {
-		bool to_itself = src_port == dst_port && p->src[0] == p->dst[0] &&
-				 p->src[1] == p->dst[1];
-
-		if (!to_itself && from_high == (query == 1))
-			ref->meta |= FLOW_META_REQUESTER_HIGH;
-	}
-	FLOW_EXCHANGE(src_port, dst_port, mask);
-	ref->ports = src_port | dst_port << 16;
-	if (p->family == 6) {
-		ref->meta |= FLOW_META_V6;
-		ref->pair = from_high ? hash_addresses(p->dst, p->src) :
-					hash_addresses(p->src, p->dst);
-	} else {
-		FLOW_EXCHANGE(src, dst, mask);
-		ref->pair = src | dst << 32;
-	}
-	ref->pair ^= zero;
-	ref->meta ^= zero;
-	ref->from_high = from_high;
-	ref->query = query;
+	flow_name_of(p, ref, src_port, dst_port, query ^ zero, p->family == 6, zero);
 	return true;
 }
 

@@ -9,8 +9,8 @@
 #define FLOW_LINE_SLOTS 64
 #define FLOW_NO_SLOT 0xffffffffU
 #define FLOW_TIMEOUT_MAX (1U << 29)
-#define flow_lines() (weir_settings.flow_lines)
-#define flow_slots() (weir_settings.flow_lines * FLOW_LINE_SLOTS)
+#define flow_lines() WEIR_SETTING(flow_lines)
+#define flow_slots() (WEIR_SETTING(flow_lines) * FLOW_LINE_SLOTS)
 
 /* Keeps the compiler from comparing one copy of an index and using another, which the verifier
  * would not see to be bounded. */
@@ -21,7 +21,7 @@ static __always_inline struct flow_entry *flow_entry_at(__u8 *table, __u64 slot)
 	FLOW_ONE_COPY(slot);
 	if (slot >= flow_slots())
 		return NULL;
-	return (struct flow_entry *)(table + weir_settings.flow_entries + slot * 64);
+	return (struct flow_entry *)(table + WEIR_SETTING(flow_entries) + slot * 64);
 }
 
 static __always_inline struct flow_cold *flow_cold_at(__u8 *table, __u64 slot)
@@ -29,7 +29,7 @@ static __always_inline struct flow_cold *flow_cold_at(__u8 *table, __u64 slot)
 	FLOW_ONE_COPY(slot);
 	if (slot >= flow_slots())
 		return NULL;
-	return (struct flow_cold *)(table + weir_settings.flow_cold + slot * 64);
+	return (struct flow_cold *)(table + WEIR_SETTING(flow_cold) + slot * 64);
 }
 
 static __always_inline void flow_count(struct weir_control *c, enum flow_statistic which)

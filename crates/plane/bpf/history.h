@@ -177,7 +177,7 @@ __noinline int history_hash_limit(__u32 slot, __u32 offset, const struct weir_pa
 		cost = (__u64)p->length * 1000;
 		full = r->b * 1000;
 	} else {
-		per_ms = 10;
+		per_ms = 1000;
 		cost = r->a;
 		full = r->a * r->b;
 	}

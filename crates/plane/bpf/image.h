@@ -14,7 +14,7 @@
 /* Calls of lookup_step for one packet: 3 for each entry met, 9 for each chunk. */
 #define WEIR_LOOKUPS_MAX (3 * WEIR_STEPS_MAX + 9 * WEIR_CHUNKS_MAX)
 #define WEIR_SEARCH_STEPS_MAX 20
-#define WEIR_TABLES_MAX 12
+#define WEIR_TABLES_MAX 16
 #define WEIR_GROUP_MAX 8
 #define WEIR_SPLITS_MAX 8
 #define WEIR_TESTS_MAX 8
@@ -66,8 +66,9 @@ enum weir_feature {		/* bits of weir_header.features */
 	WEIR_FEATURE_RARE = 64,		/* tests of what is not in struct weir_packet */
 	WEIR_FEATURE_DYNAMIC = 128,	/* they do as ipfw's: dynamic.bpf.c */
 };
-/* Above those of images: hooks of IPv6 are needed (load.rs, FAMILY_V6). */
+/* Above those of images: hooks of IPv6 are needed (load.rs, FAMILY_V6), flows are kept (TRACKS). */
 #define WEIR_FEATURE_V6 (1U << 31)
+#define WEIR_FEATURE_TRACKS (1U << 25)
 
 struct weir_pattern {
 	__u64 name[2];
@@ -355,8 +356,22 @@ enum weir_op_kind {
 	WEIR_OP_TTL = 13,
 };
 
-/* A structure in the image. `image` is a map value, `at` an offset. */
+/*
+ * A structure in the image. `image` is a map value, `at` an offset. Where
+ * WEIR_SETTINGS_WRITTEN is defined, the mask is part of the instruction: load.rs writes it there
+ * before loading, and each of the many reads of a packet is spared two or three instructions.
+ */
+#ifdef WEIR_SETTINGS_WRITTEN
+static __always_inline __u64 image_offset(__u64 at)
+{
+	asm("%0 &= %1" : "+r"(at) : "i"(WEIR_MASK_PLACE));
+	return at;
+}
+#define IMAGE_AT(type, image, mask, at) \
+	((void)(mask), (const type *)((image) + image_offset(at)))
+#else
 #define IMAGE_AT(type, image, mask, at) ((const type *)((image) + ((at) & (mask))))
+#endif
 #define IMAGE_U16(image, mask, at) (*IMAGE_AT(__u16, image, mask, at))
 #define IMAGE_U32(image, mask, at) (*IMAGE_AT(__u32, image, mask, at))
 #define IMAGE_U64(image, mask, at) (*IMAGE_AT(__u64, image, mask, at))

@@ -38,6 +38,8 @@ static __always_inline void track(struct walk *w, struct weir_control *c,
 		w->packet.state = WEIR_STATE_UNTRACKED;
 		return;
 	}
+	if (!weir_may(WEIR_FEATURE_TRACKS))
+		return;
 	/* Test runs compare the state of every packet. */
 	if (!weir_testing && !(bits & (last ? WEIR_POLICY_TRACK : WEIR_POLICY_EARLY_STATE)))
 		return;

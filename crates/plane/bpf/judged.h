@@ -27,8 +27,8 @@ static __always_inline bool judged_take(struct bpf_nf_ctx___local *ctx,
 	j = bpf_map_lookup_elem(&judged, &key);
 	if (!j)
 		return false;
-	is_it = j->length == w->packet.length && ctx->state->in &&
-		j->ifindex == ctx->state->in->ifindex && w->now_ms - j->since_ms <= JUDGED_MS;
+	is_it = j->length == w->packet.length && w->seen.in &&
+		j->ifindex == DEVICE_AT(w->seen.in)->ifindex && w->now_ms - j->since_ms <= JUDGED_MS;
 	if (is_it) {
 		if (j->generation == c->slot_generation[j->slot & 1] && bits & WEIR_POLICY_SEVERAL)
 			weir_slot_set(c, w->seen.skb, j->slot);

@@ -24,8 +24,8 @@ struct lane_job {
 	__u64 base;	/* of the network header */
 	__u64 skb;
 	__u64 met;	/* struct nf_hook_state */
-	__u32 state;	/* what LANE_ASK asked for; 0: not known */
 	__u32 place;	/* of struct lane_case, with LANE_ASK */
+	__u32 slot;	/* of the policy that judges it, with LANE_ASK */
 };
 
 /* What is worked out about a packet and its flow: in the walk of a scratch place. */
@@ -104,7 +104,8 @@ static __always_inline bool lane_is_known(const struct weir_packet *p)
 
 /* Leaves the packet where lane_meet finds it. */
 static __always_inline int lane_ask(const struct weir_packet *p, const struct weir_control *c,
-				    const struct flow_ref *ref, bool options, struct lane_job *job)
+				    __u32 slot, const struct flow_ref *ref, bool options,
+				    struct lane_job *job)
 {
 	struct weir_scratch *s;
 	struct lane_case *k;
@@ -115,6 +116,7 @@ static __always_inline int lane_ask(const struct weir_packet *p, const struct we
 	s = weir_scratch_numbered(&job->place);
 	if (!s)
 		return LANE_WHOLE;
+	job->slot = slot;
 	k = (struct lane_case *)s->walk;
 	k->packet = *p;
 	k->ref = *ref;
@@ -134,21 +136,30 @@ static __always_inline void lane_count_first(__u32 slot, const struct weir_lane 
 	}
 }
 
-/* What the rules say about a packet whose state is known; counted. 0: the whole way. */
+/*
+ * What the rules say about a packet whose state is known; counted. 0: the whole way. `tracks`:
+ * whether the program is for policies that keep flows; then the stack has no room for the walk.
+ * Where there are tables, a call costs less than the verifier's second look at them.
+ */
 static __always_inline __u32 lane_rules(const struct lane_job *job, const struct weir_control *c,
 					const struct weir_lane *lane, __u32 slot,
-					struct weir_packet *p, bool v6)
+					struct weir_packet *p, bool v6, bool tracks)
 {
-	bool known = lane->flags & WEIR_LANE_TRACK && lane_is_known(p);
+	bool known = tracks && lane->flags & WEIR_LANE_TRACK && lane_is_known(p);
 	__u32 root = known ? lane->established : lane->root;
 	__u32 decided = known ? lane->decided[1] : lane->decided[0];
 
 	if (decided) {
 		weir_count(slot, p->hook, decided & WEIR_LANE_RULE, p->length);
 	} else {
-		if (lane->flags & WEIR_LANE_CLASSES && !lane_classes(job, c, slot, p))
+		if (unlikely(lane->flags & WEIR_LANE_CLASSES) &&
+		    !lane_classes(job, c, slot, p))
 			return 0;
-		decided = v6 ? weir_lane_walk6(slot, root, p) : weir_lane_walk4(slot, root, p);
+		if (!tracks && !weir_may(WEIR_FEATURE_TABLES))
+			decided = lane_walk(slot, root, p, c->zero, v6, false);
+		else
+			decided = v6 ? weir_lane_walk6(slot, root, p) :
+				       weir_lane_walk4(slot, root, p);
 		if (!decided)
 			return 0;
 	}
@@ -156,7 +167,21 @@ static __always_inline __u32 lane_rules(const struct lane_job *job, const struct
 	return decided;
 }
 
-static __always_inline int lane_judge(__u32 have, __u32 hook, struct lane_job *job, bool v6)
+/* The verdict, once the rules have said it. */
+static __always_inline int lane_verdict(struct weir_control *c, const struct weir_packet *p,
+					__u32 decided)
+{
+	if (unlikely(weir_testing))
+		lane_tell(c, p, decided);
+	if (decided >> WEIR_LANE_DECIDED == WEIR_VERDICT_ACCEPT)
+		return NF_ACCEPT;
+	__sync_fetch_and_add(&c->reasons[WEIR_REASON_RULE], 1);
+	return NF_DROP;
+}
+
+/* `tracks`: as of lane_rules. */
+static __always_inline int lane_judge(__u32 have, __u32 hook, struct lane_job *job, bool v6,
+				      bool tracks)
 {
 	struct weir_control *c = weir_get_control();
 	__u32 slot, now = 0, decided;
@@ -171,57 +196,40 @@ static __always_inline int lane_judge(__u32 have, __u32 hook, struct lane_job *j
 	/* What it looks at is hidden, or the verifier would follow the rest once for each way. */
 	slot = (weir_slot(c, job->skb, hook ^ c->zero) ^ c->zero) & 1;
 	lane = lane_at(c, slot, (v6 ? 4 : 0) | hook);
-	if (!lane->root || (weir_testing && c->test.way))
+	if (unlikely(!lane->root || (weir_testing && c->test.way)))
 		return LANE_WHOLE;
-	track = lane->flags & WEIR_LANE_TRACK;
+	track = tracks && lane->flags & WEIR_LANE_TRACK;
 	parsed = v6 ? lane_parse_v6(job->base, have, track, &p) :
 		      lane_parse_v4(job->base, have, track, &p);
 	if (parsed == LANE_PARSED_NOT)
 		return LANE_WHOLE;
 	p.hook = hook;
-	p.state = job->state ? job->state : WEIR_STATE_INVALID;
-	track = track && !job->state;
-	if (weir_testing && c->test.state) {
+	p.state = WEIR_STATE_INVALID;
+	if (unlikely(weir_testing && c->test.state)) {
+		if (!tracks)
+			return LANE_WHOLE;
 		p.state = c->test.state;
 		track = false;
 	}
 	if (track) {
+		__u8 *table = weir_flows();
+
 		now = weir_now(c);
-		if (!lane_flow_of(&p, c, &flow))
+		if (!lane_flow_of(&p, v6, c, table, &flow))
 			return LANE_WHOLE;
-		if (parsed == LANE_PARSED_OPTIONS || !lane_passes(&p, c, now, &flow))
-			return lane_ask(&p, c, &flow.ref, parsed == LANE_PARSED_OPTIONS, job);
+		if (parsed == LANE_PARSED_OPTIONS || !lane_passes(&p, v6, c, now, table, &flow))
+			return lane_ask(&p, c, slot, &flow.ref, parsed == LANE_PARSED_OPTIONS,
+					job);
 	}
 	/* Worked out again, or it would be kept on the stack meanwhile, which is full. */
-	lane = lane_at(c, slot, (v6 ? 4 : 0) | p.hook);
-	decided = lane_rules(job, c, lane, slot, &p, v6);
+	if (tracks)
+		lane = lane_at(c, slot, (v6 ? 4 : 0) | p.hook);
+	decided = lane_rules(job, c, lane, slot, &p, v6, tracks);
 	if (!decided)
 		return LANE_WHOLE;
-	if (flow.e)
+	if (tracks && flow.e)
 		lane_touch(&p, c, now, &flow);
-	if (weir_testing)
-		lane_tell(c, &p, decided);
-	if (decided >> WEIR_LANE_DECIDED == WEIR_VERDICT_ACCEPT)
-		return NF_ACCEPT;
-	__sync_fetch_and_add(&c->reasons[WEIR_REASON_RULE], 1);
-	return NF_DROP;
-}
-
-/* Two functions, each with one family, verified once though they are called twice. */
-__noinline int weir_lane4(__u32 have, __u32 hook, struct lane_job *job)
-{
-	return job ? lane_judge(have, hook, job, false) : LANE_WHOLE;
-}
-
-__noinline int weir_lane6(__u32 have, __u32 hook, struct lane_job *job)
-{
-	return job ? lane_judge(have, hook, job, true) : LANE_WHOLE;
-}
-
-static __always_inline int lane_run(__u32 have, __u32 hook, struct lane_job *job,
-				    bool v6)
-{
-	return v6 ? weir_lane6(have, hook, job) : weir_lane4(have, hook, job);
+	return lane_verdict(c, &p, decided);
 }
 
 #endif

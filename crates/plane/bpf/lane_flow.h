@@ -18,17 +18,24 @@ struct lane_flow {
 	__u32 timeout;
 };
 
-/* Names the flow, and guesses where it is. False: the whole way. */
-static __always_inline bool lane_flow_of(const struct weir_packet *p,
-					 const struct weir_control *c, struct lane_flow *f)
+/*
+ * Names the flow of a TCP or UDP packet, and guesses where it is. False: the whole way.
+ */
+static __always_inline bool lane_flow_of(const struct weir_packet *p, bool v6,
+					 const struct weir_control *c, __u8 *table,
+					 struct lane_flow *f)
 {
 	struct flow_ref *ref = &f->ref;
-	__u8 *table = weir_flows();
 
 	flow_begin_ref(ref);
-	if (!table || c->settings[FLOW_SETTING_ACCOUNTING] || !flow_name(p, ref, c->zero))
+	if (!table || unlikely(c->settings[FLOW_SETTING_ACCOUNTING]))
 		return false;
+	flow_name_of(p, ref, p->src_port, p->dst_port, 0, v6, c->zero);
 	ref->slot = flow_guess(table, ref);
+	if (unlikely(ref->slot == FLOW_NO_SLOT)) {
+		ref->slot = flow_seek(ref);
+		ref->sought = 1;
+	}
 	f->e = flow_entry_at(table, ref->slot);
 	return true;
 }
@@ -37,15 +44,15 @@ static __always_inline bool lane_flow_of(const struct weir_packet *p,
  * Whether the packet does nothing but pass in its flow: TCP that fits, UDP that is not the first
  * answer. Changes nothing but p->state.
  */
-static __always_inline bool lane_passes(struct weir_packet *p, const struct weir_control *c,
-					__u32 now, struct lane_flow *f)
+static __always_inline bool lane_passes(struct weir_packet *p, bool v6,
+					const struct weir_control *c, __u32 now, __u8 *table,
+					struct lane_flow *f)
 {
 	struct flow_ref *ref = &f->ref;
-	__u8 *table = weir_flows();
 
 	if (!table || !f->e || !flow_lives(f->e, now))
 		return false;
-	if (p->family == 6) {
+	if (v6) {
 		struct flow_cold *cold = flow_cold_at(table, ref->slot);
 
 		if (!cold || !flow_between(cold, ref, p))

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Packets on the short way that begin, change or end a flow. The short way is gone twice: the first
- * time leaves the packet in a place in memory, where its state is worked out; the second time goes
- * on with that state. The flow is changed, or made, when the packet's verdict is known.
+ * Packets on the short way that begin, change or end a flow. They wait in a place in memory, where
+ * their state is worked out and from where the rules take them. The flow is changed, or made, when
+ * the packet's verdict is known.
  */
 #ifndef WEIR_LANE_MEET_H
 #define WEIR_LANE_MEET_H
 
 #include "lane.h"
 
-/* Works out the state of the packet that lane_ask left, in job->state; the place stays taken. */
+/* Works out the state of the packet that lane_ask left; the place stays taken. */
 __noinline int weir_lane_meet(struct lane_job *job)
 {
 	struct weir_control *c = weir_get_control();
@@ -25,7 +25,7 @@ __noinline int weir_lane_meet(struct lane_job *job)
 	k = (struct lane_case *)s->walk;
 	if (k->options)
 		take_tcp_options(k->options, k->packet.tcp_options, &k->packet);
-	job->state = flow_meet(&k->packet, &k->ref, &k->copy, weir_now(c));
+	k->packet.state = flow_meet(&k->packet, &k->ref, &k->copy, weir_now(c));
 	return 0;
 }
 
@@ -52,12 +52,24 @@ __noinline int weir_lane_end(struct lane_job *job, int verdict)
 }
 
 /* LANE_ASK answered: NF_ACCEPT, NF_DROP or LANE_WHOLE. */
-static __always_inline int lane_again(__u32 have, __u32 hook, struct lane_job *job, bool v6)
+static __always_inline int lane_again(struct lane_job *job, bool v6)
 {
-	int verdict;
+	struct weir_control *c = weir_get_control();
+	const struct weir_lane *lane;
+	int verdict = LANE_WHOLE;
+	struct weir_scratch *s;
+	struct lane_case *k;
+	__u32 decided;
 
 	weir_lane_meet(job);
-	verdict = lane_run(have, hook, job, v6);
+	s = weir_scratch_at(job->place);
+	if (!c || !s)
+		return LANE_WHOLE;
+	k = (struct lane_case *)s->walk;
+	lane = lane_at(c, job->slot & 1, (v6 ? 4 : 0) | k->packet.hook);
+	decided = lane_rules(job, c, lane, job->slot & 1, &k->packet, v6, true);
+	if (decided)
+		verdict = lane_verdict(c, &k->packet, decided);
 	weir_lane_end(job, verdict);
 	return verdict;
 }

@@ -15,10 +15,17 @@ enum lane_parsed {
 	LANE_PARSED_OPTIONS = 2,	/* but for the TCP options */
 };
 
-/* Eight bytes of a header at an offset that is a multiple of 4. */
+/*
+ * Eight bytes of a header at an offset that is a multiple of 4, in one read: each is checked for
+ * faults, so two of four bytes, which the compiler makes of what it takes for unaligned, cost twice.
+ */
 static __always_inline __u64 lane_load(__u64 base, __u32 at)
 {
-	return *(const __u64 *)&BYTES_AT(base + at)->in6_u.u6_addr32[0];
+	const void *from = BYTES_AT(base + at);
+	__u64 word;
+
+	asm volatile("%0 = *(u64 *)(%1 + 0)" : "=r"(word) : "r"(from));
+	return word;
 }
 
 /*

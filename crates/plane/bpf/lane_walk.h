@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Rules of the packets that go the short way: the first few entries that hold, without tests or
- * operations, and their counters. Says the same as walk.h.
+ * operations, and their counters. Says the same as walk.h, in fewer instructions: at a handful of
+ * rules these are the whole cost.
  */
 #ifndef WEIR_LANE_WALK_H
 #define WEIR_LANE_WALK_H
@@ -9,48 +10,67 @@
 #include "first.h"
 #include "walk.h"
 
+/* Programs with room on the stack spare the verifier: see leaf_of. */
+#ifndef LANE_ROOMY
+#define LANE_ROOMY 0
+#endif
 #define LANE_STEPS 4		/* entries that are looked at */
 #define LANE_RULES 4		/* rules that count with one of them */
 
-/*
- * The entries that the packet meets in one root: `entry_at`, 0 for none. Returns the verdict of
- * the last; 0: the whole way. Of entries that hold, some may lie before the one with which an
- * earlier one goes on; they are looked at, and left out.
- */
-static __always_inline __u32 lane_trail(const __u8 *image, __u64 mask, __u32 root_at, bool v6,
-					const struct weir_packet *p, __u32 zero,
-					__u32 entry_at[LANE_STEPS])
+/* Whether an entry can't be met here. */
+static __always_inline bool lane_is_hard(const struct weir_entry *e)
 {
-	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
-	__u32 entries_at = root->entries_at, last = root->entries - 1, from = 0;
-	struct weir_leaf leaf = leaf_of(image, mask, root, p);
-	struct weir_first f;
+	return e->tests | e->ops | (e->flags & WEIR_FLAG_PROPOSE) || e->rules > LANE_RULES ||
+	       e->verdict > WEIR_VERDICT_DROP;
+}
 
-	if (!lookup_first(image, mask, root, weir_may(WEIR_FEATURE_TABLES), v6, leaf, p, zero, &f))
-		return 0;
+/*
+ * The entries that the packet meets from what lookup_first found on: `entry_at`, 0 for none. Returns
+ * the verdict of the last; 0: the whole way. Of entries that hold, some may lie before the one with
+ * which an earlier one goes on; they are looked at, and left out.
+ */
+static __always_inline __u32 lane_trail_on(const __u8 *image, __u64 mask, __u32 entries_at,
+					   __u32 last, struct weir_first *f,
+					   __u32 entry_at[LANE_STEPS])
+{
+	__u32 from = 0;
+
 #pragma clang loop unroll(full)
 	for (int i = 0; i < LANE_STEPS; i++) {
-		__u32 at = entries_at + f.position * sizeof(struct weir_entry);
+		__u32 at = entries_at + f->position * sizeof(struct weir_entry);
 		const struct weir_entry *e = IMAGE_AT(struct weir_entry, image, mask, at);
 
-		if (f.position >= from) {
-			if (e->tests | e->ops | (e->flags & WEIR_FLAG_PROPOSE) ||
-			    e->rules > LANE_RULES || e->verdict > WEIR_VERDICT_DROP)
+		if (f->position >= from) {
+			if (lane_is_hard(e))
 				return 0;
 			entry_at[i] = at;
 			if (e->verdict)
 				return e->verdict;
 			from = e->next_match;
 		}
-		if (!f.complete)
+		if (!f->complete)
 			return 0;
-		f.position = last;
-		if (f.rest)
-			f.position = IMAGE_U32(image, mask,
-					       f.positions_at + lowest_bit(f.rest) * 4);
-		f.rest &= f.rest - 1;
+		f->position = last;
+		if (f->rest)
+			f->position = IMAGE_U32(image, mask,
+						f->positions_at + lowest_bit(f->rest) * 4);
+		f->rest &= f->rest - 1;
 	}
 	return 0;
+}
+
+/* The same from the root on. */
+static __always_inline __u32 lane_trail(const __u8 *image, __u64 mask, __u32 root_at, bool v6,
+					const struct weir_packet *p, __u32 zero,
+					__u32 entry_at[LANE_STEPS])
+{
+	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
+	__u32 entries_at = root->entries_at, last = root->entries - 1;
+	struct weir_first f;
+
+	if (!lookup_first(image, mask, root, weir_may(WEIR_FEATURE_TABLES), v6, p, zero, &f))
+		return 0;
+	return lane_trail_on(image, mask, entries_at, last, &f, entry_at);
 }
 
 /* Counts the rules of one entry; returns the last. */
@@ -60,6 +80,7 @@ static __always_inline __u32 lane_count(const __u8 *image, __u64 mask, __u32 slo
 	const struct weir_entry *e = IMAGE_AT(struct weir_entry, image, mask, entry_at);
 	__u32 rules = e->rules, at = e->rule, rule = at;
 
+#pragma clang loop unroll(disable)
 	for (int i = 0; i < LANE_RULES; i++) {
 		if (i >= rules)
 			break;
@@ -70,20 +91,38 @@ static __always_inline __u32 lane_count(const __u8 *image, __u64 mask, __u32 slo
 	return rule;
 }
 
+/*
+ * What the rules of a root say about the packet, as WEIR_LANE_DECIDED, and counted; 0: the whole
+ * way. Most packets of short lists meet one entry, which decides.
+ */
 static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct weir_packet *p,
-				       bool v6)
+				       __u32 zero, bool v6, bool tables)
 {
-	struct weir_control *c = weir_get_control();
-	__u32 entry_at[LANE_STEPS] = {}, rule = 0;
+	__u32 entry_at[LANE_STEPS] = {}, entries_at, last, at, verdict, rule = 0;
 	const __u8 *image = weir_image(slot);
 	__u64 mask = image_mask();
-	__u32 verdict;
+	const struct weir_root *root;
+	const struct weir_entry *e;
+	struct weir_first f;
 
-	if (!c || !image)
+	if (!image)
 		return 0;
-	verdict = lane_trail(image, mask, root_at, v6, p, c->zero, entry_at);
+	root = IMAGE_AT(struct weir_root, image, mask, root_at);
+	entries_at = root->entries_at;
+	last = root->entries - 1;
+	if (!lookup_first(image, mask, root, tables && weir_may(WEIR_FEATURE_TABLES), v6, p, zero, &f))
+		return 0;
+	at = entries_at + f.position * sizeof(struct weir_entry);
+	e = IMAGE_AT(struct weir_entry, image, mask, at);
+	if (!unlikely(!e->verdict || e->rules != 1 || lane_is_hard(e))) {
+		rule = e->rule;
+		weir_count(slot, p->hook, rule, p->length);
+		return (__u32)e->verdict << WEIR_LANE_DECIDED | rule;
+	}
+	verdict = lane_trail_on(image, mask, entries_at, last, &f, entry_at);
 	if (!verdict)
 		return 0;
+#pragma clang loop unroll(disable)
 	for (int i = 0; i < LANE_STEPS; i++) {
 		if (entry_at[i])
 			rule = lane_count(image, mask, slot, entry_at[i], p);
@@ -91,18 +130,19 @@ static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct w
 	return verdict << WEIR_LANE_DECIDED | rule;
 }
 
-/*
- * What the rules of a root say about the packet, as WEIR_LANE_DECIDED, and counted; 0: the whole
- * way. Two functions that are verified on their own, each with one family.
- */
+/* Functions that are verified on their own, each with one family. */
 __noinline __u32 weir_lane_walk4(__u32 slot, __u32 root_at, const struct weir_packet *p)
 {
-	return p ? lane_walk(slot & 1, root_at, p, false) : 0;
+	struct weir_control *c = weir_get_control();
+
+	return p && c ? lane_walk(slot & 1, root_at, p, c->zero, false, true) : 0;
 }
 
 __noinline __u32 weir_lane_walk6(__u32 slot, __u32 root_at, const struct weir_packet *p)
 {
-	return p ? lane_walk(slot & 1, root_at, p, true) : 0;
+	struct weir_control *c = weir_get_control();
+
+	return p && c ? lane_walk(slot & 1, root_at, p, c->zero, true, true) : 0;
 }
 
 #endif

@@ -13,7 +13,8 @@
 
 /*
  * Written by load.rs before loading, so that the verifier knows the values. Other headers use the
- * names below.
+ * names below. Where WEIR_SETTINGS_WRITTEN is defined, those of four bytes are also part of the
+ * instructions that ask for them (written.rs): a packet asks for some twenty.
  */
 SEC(".rodata.weir") const volatile struct weir_settings weir_settings = {
 	.image_mask = 0xffff,
@@ -26,15 +27,26 @@ SEC(".rodata.weir") const volatile struct weir_settings weir_settings = {
 	.jiffy_multiplier = 1000ULL << 20,
 	.features = ~0U,
 };
-#define weir_image_mask (weir_settings.image_mask)
-#define weir_rule_capacity (weir_settings.rule_capacity)
-#define weir_history_mask (weir_settings.history_mask)
-#define weir_testing (weir_settings.testing)
+#ifdef WEIR_SETTINGS_WRITTEN
+#define WEIR_SETTING(name) ({                                                                      \
+	__u32 value;                                                                               \
+	asm volatile("%0 = %1"                                                                     \
+		     : "=r"(value)                                                                 \
+		     : "i"(WEIR_SETTING_PLACE +                                                    \
+			   __builtin_offsetof(struct weir_settings, name) / 4));                   \
+	value; })
+#else
+#define WEIR_SETTING(name) (weir_settings.name)
+#endif
+#define weir_image_mask WEIR_SETTING(image_mask)
+#define weir_rule_capacity WEIR_SETTING(rule_capacity)
+#define weir_history_mask WEIR_SETTING(history_mask)
+#define weir_testing WEIR_SETTING(testing)
 /*
  * Whether policies of these programs may use something: what none uses costs no time of the
  * verifier. load.rs loads anew for a policy that does.
  */
-#define weir_may(feature) ((weir_settings.features & (feature)) != 0)
+#define weir_may(feature) ((WEIR_SETTING(features) & (feature)) != 0)
 
 #define FLAT_ARRAY(name, entries, bytes)                                                           \
 	struct {                                                                                   \
@@ -94,6 +106,14 @@ struct {
 	__type(value, struct weir_judged);
 } judged SEC(".maps");
 
+/* The way back to sources, WEIR_ROUTE_BACK and _LOOSE: written at tcx ingress (route.bpf.c), read by rules. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct weir_way);
+	__type(value, __u32);
+} ways_back SEC(".maps");
+
 static __always_inline struct weir_control *weir_get_control(void)
 {
 	__u32 zero = 0;
@@ -126,22 +146,24 @@ static __always_inline __u8 *weir_flows(void)
  */
 static __always_inline void weir_count(__u32 slot, __u32 hook, __u32 rule, __u32 bytes)
 {
-	__u32 shard = bpf_get_smp_processor_id(), shards = weir_settings.shards;
+	__u32 shard = bpf_get_smp_processor_id(), shards = WEIR_SETTING(shards);
+	__u32 capacity = weir_rule_capacity;
 	__u64 *base = bpf_map_lookup_elem(&counters, &slot);
-	bool alone = weir_settings.exclusive && hook < WEIR_HOOK_OUTPUT;
 
-	if (!weir_settings.exclusive)
-		shard &= shards - 1;
-	else if (!alone)
-		shard = shards - 1;
-	if (!base || rule >= weir_rule_capacity || shard >= shards)
+	if (!base || rule >= capacity)
 		return;
-	base += ((__u64)shard * weir_rule_capacity + rule) * 2;
-	if (alone) {
+	if (!unlikely(!WEIR_SETTING(exclusive) || hook >= WEIR_HOOK_OUTPUT)) {
+		if (shard >= shards)
+			return;
+		base += ((__u64)shard * capacity + rule) * 2;
 		base[0] += 1;
 		base[1] += bytes;
 		return;
 	}
+	shard = WEIR_SETTING(exclusive) ? shards - 1 : shard & (shards - 1);
+	if (shard >= shards)
+		return;
+	base += ((__u64)shard * capacity + rule) * 2;
 	__sync_fetch_and_add(&base[0], 1);
 	__sync_fetch_and_add(&base[1], bytes);
 }

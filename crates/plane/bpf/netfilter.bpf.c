@@ -8,6 +8,7 @@
  * Netfilter programs run with preemption on when a process sends, so nothing is kept in per-CPU
  * memory between two instructions: all state of a packet is on the stack.
  */
+#define WEIR_SETTINGS_WRITTEN
 #include "maps.h"
 #include "flow.h"
 #include "meta.h"
@@ -38,12 +39,14 @@ static __always_inline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
 			       struct weir_control *c, struct brought *b)
 {
 	struct sk_buff___local *skb = ctx->skb;
-	__u8 pf = ctx->state->pf;
+	const struct nf_hook_state___local *state = ctx->state, *met = MET_AT((__u64)state);
+	__u8 pf = state->pf;
 	int broken;
 
 	w->seen.skb = (__u64)skb;
-	w->seen.in = (__u64)ctx->state->in;
-	w->seen.out = (__u64)ctx->state->out;
+	/* Not from `state`: for each pointer there the verifier looks through all types by name. */
+	w->seen.in = (__u64)met->in;
+	w->seen.out = (__u64)met->out;
 	w->seen.bytes.base = (__u64)skb->data;
 	w->seen.bytes.wire = skb->len;
 	w->seen.bytes.have = skb->len - skb->data_len;
@@ -59,7 +62,7 @@ static __always_inline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
 						  pf == AF_INET ? 4 : 6);
 		}
 	}
-	w->packet.hook = ctx->state->hook;
+	w->packet.hook = state->hook;
 	w->packet.mark = skb->mark;
 	w->packet.packet_type = meta_packet_type(skb);
 	if (weir_testing) {
@@ -101,8 +104,7 @@ static __always_inline void take_handoff(struct walk *w, struct brought *b)
 }
 
 /* Leave what later hooks and the way out must know. */
-static __always_inline void give_handoff(struct bpf_nf_ctx___local *ctx, struct walk *w,
-					 const struct brought *b, bool first)
+static __always_inline void give_handoff(struct walk *w, const struct brought *b, bool first)
 {
 	if (w->packet.mark != b->mark) {
 		w->handoff.edits |= WEIR_EDIT_MARK;
@@ -121,8 +123,11 @@ static __always_inline void give_handoff(struct bpf_nf_ctx___local *ctx, struct 
 	w->handoff.connmark = w->flow.found == FLOW_FOUND_NEW ? w->flow.mark : 0;
 	w->handoff.length = w->seen.bytes.wire;
 	w->handoff.family = w->packet.family;
-	if (ctx->state->in)
-		w->handoff.mtu = ctx->state->in->mtu > 0xffff ? 0xffff : ctx->state->in->mtu;
+	if (w->seen.in) {
+		__u32 mtu = DEVICE_AT(w->seen.in)->mtu;
+
+		w->handoff.mtu = mtu > 0xffff ? 0xffff : mtu;
+	}
 	if (bpf_map_update_elem(&handoff, &w->seen.skb, &w->handoff, BPF_ANY))
 		weir_reason(WEIR_REASON_HANDOFF);
 }
@@ -245,10 +250,10 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 	testing_result(c, w, verdict);
 	if (verdict != WEIR_VERDICT_ACCEPT)
 		return refuse(c, w, verdict);
-	if (last && (weir_testing || bits & WEIR_POLICY_TRACK))
+	if (last && weir_may(WEIR_FEATURE_TRACKS) && (weir_testing || bits & WEIR_POLICY_TRACK))
 		flow_confirm(&w->packet, &w->flow, w->now_ms);
 	if (carries && w->packet.hook != WEIR_HOOK_INPUT)
-		give_handoff(ctx, w, b, first);
+		give_handoff(w, b, first);
 	return NF_ACCEPT;
 }
 
@@ -278,8 +283,12 @@ struct {
 	.values = { [0] = (void *)&weir_whole },
 };
 
-/* What is attached: the short way, or else the whole. Two programs, each with one family. */
-static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool v6)
+/*
+ * What is attached: the short way, or else the whole. Programs for each family, and others for
+ * policies that keep no flows: these are all in one piece, without calls and without what they
+ * don't need, which is half of what a packet costs in a short list.
+ */
+static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool v6, bool tracks)
 {
 	const struct sk_buff___local *skb = ctx->skb;
 	struct lane_job job = {
@@ -290,9 +299,9 @@ static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool v6)
 	__u32 have = skb->len - skb->data_len, hook = ctx->state->hook;
 	int verdict;
 
-	verdict = lane_run(have, hook, &job, v6);
-	if (verdict == LANE_ASK)
-		verdict = lane_again(have, hook, &job, v6);
+	verdict = lane_judge(have, hook, &job, v6, tracks);
+	if (tracks && verdict == LANE_ASK)
+		verdict = lane_again(&job, v6);
 	if (verdict != LANE_WHOLE)
 		return verdict & 1;
 	bpf_tail_call(ctx, &stages, 0);
@@ -303,13 +312,25 @@ static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool v6)
 SEC("netfilter")
 int weir_judge(struct bpf_nf_ctx___local *ctx)
 {
-	return judge(ctx, false);
+	return judge(ctx, false, true);
 }
 
 SEC("netfilter")
 int weir_judge6(struct bpf_nf_ctx___local *ctx)
 {
-	return judge(ctx, true);
+	return judge(ctx, true, true);
+}
+
+SEC("netfilter")
+int weir_plain(struct bpf_nf_ctx___local *ctx)
+{
+	return judge(ctx, false, false);
+}
+
+SEC("netfilter")
+int weir_plain6(struct bpf_nf_ctx___local *ctx)
+{
+	return judge(ctx, true, false);
 }
 
 /* Tells user space the packet clock. */

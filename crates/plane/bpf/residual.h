@@ -173,6 +173,41 @@ static __always_inline int test_mac(const struct walk *w, const struct weir_resi
 	return mac == ((__u64)t->small << 32 | t->a);
 }
 
+#define WEIR_FEATURE_ROUTE_BACK (1U << 26)	/* plane::load::ROUTE_BACK */
+
+/*
+ * The way back to the packet's source, as route.bpf.c has looked it up on the way in. A packet that
+ * it has not met has none. `marked`: as packets with its mark are routed, which no rule may have
+ * changed.
+ */
+__noinline int test_route_back(struct walk *w, __u32 bits, __u32 marked)
+{
+	const struct weir_packet *p;
+	struct weir_way way = {};
+	__u32 mark, *found;
+
+	if (!w)
+		return 0;
+	p = &w->packet;
+	if (weir_testing) {
+		struct weir_control *c = weir_get_control();
+
+		return c && c->test.handling & bits && !(marked && p->mark != c->test.mark);
+	}
+	mark = SKB_AT(w->seen.skb)->mark;
+	if (!w->seen.in || (marked && p->mark != mark))
+		return 0;
+	way.src[0] = p->src[0];
+	way.src[1] = p->src[1];
+	way.dst[0] = p->dst[0];
+	way.dst[1] = p->dst[1];
+	way.ifindex = DEVICE_AT(w->seen.in)->ifindex;
+	way.mark = marked ? mark : 0;
+	way.family = p->family;
+	found = bpf_map_lookup_elem(&ways_back, &way);
+	return found && *found & bits;
+}
+
 /* Tests of what is not in struct weir_packet. */
 __noinline int test_rare(struct walk *w, __u32 test_at)
 {
@@ -220,6 +255,10 @@ __noinline int test_rare(struct walk *w, __u32 test_at)
 	case WEIR_TEST_STATE:
 		return !!((p->state | (meta_handling(&w->seen) & WEIR_TRANSLATED)) & t->a);
 	case WEIR_TEST_HANDLING:
+		if (t->a & (WEIR_ROUTE_BACK | WEIR_ROUTE_BACK_LOOSE))
+			return weir_may(WEIR_FEATURE_ROUTE_BACK) ?
+				       test_route_back(w, t->a, t->b) :
+				       WEIR_FAILS;
 		return !!(meta_handling(&w->seen) & t->a);
 	case WEIR_TEST_CT:
 		return weir_may(WEIR_FEATURE_FLOW_FIELDS) ?

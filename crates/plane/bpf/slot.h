@@ -37,7 +37,8 @@ static __always_inline __u32 weir_slot(const struct weir_control *c, __u64 skb, 
 
 	/* Policies whose packets meet one hook have nothing to remember. In test runs all packets
 	 * have the same address. */
-	if (weir_testing || !((c->slot_hooks[0] | c->slot_hooks[1]) & WEIR_POLICY_SEVERAL))
+	if (!unlikely(!weir_testing &&
+		      (c->slot_hooks[0] | c->slot_hooks[1]) & WEIR_POLICY_SEVERAL))
 		return slot;
 	cpu = bpf_get_smp_processor_id() & (WEIR_PASSING - 1);
 	p = bpf_map_lookup_elem(&passing, &cpu);

@@ -5,10 +5,10 @@
 
 use std::time::Instant;
 
-use libbpf_rs::ObjectBuilder;
-
-/// The settings' place of the features, and of a few others that are not zero (`abi.h`).
-const FEATURES_AT: usize = 56;
+use libbpf_rs::{ObjectBuilder, OpenObject};
+use weir_plane::abi::Settings;
+use weir_plane::written::written;
+use zerocopy::{FromBytes, IntoBytes};
 
 const OBJECTS: [(&str, &[u8]); 2] = [
     (
@@ -20,6 +20,12 @@ const OBJECTS: [(&str, &[u8]); 2] = [
         include_bytes!(concat!(env!("OUT_DIR"), "/tcx.bpf.o")),
     ),
 ];
+
+fn open_object(bytes: &[u8]) -> OpenObject {
+    ObjectBuilder::default()
+        .open_memory(bytes)
+        .expect("it can be read")
+}
 
 fn main() {
     let features: u32 = std::env::args()
@@ -34,14 +40,23 @@ fn main() {
     })));
     for (name, bytes) in OBJECTS {
         println!("{name}, features {features:#x}");
-        let mut open = ObjectBuilder::default()
-            .open_memory(bytes)
-            .expect("it can be read");
+        // As the object has them, but for the features.
+        let settings = open_object(bytes).maps_mut().find_map(|map| {
+            let is_it = map.name().to_string_lossy().contains("rodata.weir");
+            let value = map.initial_value().filter(|_| is_it)?;
+            Settings::read_from_bytes(value).ok()
+        });
+        let settings = settings.map(|settings| Settings {
+            features,
+            ..settings
+        });
+        let bytes = settings.map_or(bytes.to_vec(), |settings| written(bytes, &settings));
+        let mut open = open_object(&bytes);
         for mut map in open.maps_mut() {
-            if map.name().to_string_lossy().contains("rodata.weir") {
-                let mut settings = map.initial_value().expect("it has a value").to_vec();
-                settings[FEATURES_AT..FEATURES_AT + 4].copy_from_slice(&features.to_ne_bytes());
-                map.set_initial_value(&settings).expect("the size is right");
+            let name = map.name().to_string_lossy().into_owned();
+            if let Some(settings) = settings.filter(|_| name.contains("rodata.weir")) {
+                map.set_initial_value(settings.as_bytes())
+                    .expect("the size is right");
             }
         }
         for mut program in open.progs_mut() {

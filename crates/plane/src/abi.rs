@@ -4,7 +4,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `WEIR_ABI_VERSION`.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// `WEIR_SLACK`.
 pub const SLACK: u32 = 4096;
 /// `WEIR_EVENT_BYTES`.
@@ -145,8 +145,10 @@ pub struct Control {
     pub abi: u32,
     /// Settings of the flow table.
     pub settings: [u32; 32],
+    /// Switches of the namespace that were turned on (`wayback`).
+    pub forwarding: u32,
     /// Unused.
-    pub pad: [u8; 48],
+    pub pad: [u8; 44],
     /// Short ways: by slot; IPv4, IPv6; hooks up to OUTPUT.
     pub lanes: [[Lane; 8]; 2],
     /// Second that is counted.

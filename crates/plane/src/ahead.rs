@@ -12,7 +12,7 @@ use weir_engine::image::layout;
 use weir_policy::model::{Cond, Policy, handling};
 
 use crate::error::Result;
-use crate::load::{Capacity, Instance, families, load};
+use crate::load::{Capacity, Instance, families, load, tracks};
 use crate::needs;
 use crate::swap;
 
@@ -49,7 +49,8 @@ impl Ahead {
         let instance = self.thread.join().ok()?.ok()?;
         let has = instance.capacity();
         let room = has.holds(policy.image.len(), policy.rules, policy.history);
-        let room = room && has.flows == Layout::for_flows(flows).flows();
+        let flows = has.flows == Layout::for_flows(flows).flows();
+        let room = room && (flows || !tracks(instance.settings.features));
         (room && features & !instance.settings.features == 0).then_some(instance)
     }
 }
@@ -71,6 +72,7 @@ fn feature(cond: &Cond) -> u32 {
         | Cond::SctpChunks { .. }
         | Cond::SrcType(_)
         | Cond::DstType(_)
+        | Cond::RouteBack { .. }
         | Cond::Ipsec { .. } => layout::FEATURE_RARE,
         Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow | Cond::IpfWith(_) => {
             layout::FEATURE_LEARNED

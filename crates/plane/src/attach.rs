@@ -12,6 +12,7 @@ use crate::hooks::{self, Place};
 use crate::load::Instance;
 use crate::pin;
 use crate::sys::{bpf, socket};
+use crate::wayback;
 
 /// Attach every place in `bits` that is not attached yet. Must be called inside the namespace.
 pub fn attach(instance: &Instance, number: u32, path: &Path, bits: u32) -> Result<()> {
@@ -79,8 +80,9 @@ pub fn detach_others(path: &Path, bits: u32) -> Result<()> {
 }
 
 /// Beginnings of the names of links on interfaces: on the way out, on the way in, and before that.
-const INTERFACE_LINKS: [(&str, u32, &str); 3] = [
+const INTERFACE_LINKS: [(&str, u32, &str); 4] = [
     ("link_tcx_", hooks::EGRESS, "weir_egress"),
+    ("link_tcxroute_", hooks::ROUTE_BACK, "weir_route"),
     ("link_tcxin_", hooks::INGRESS, "weir_ingress"),
     ("link_xdp_", hooks::XDP, "weir_early"),
 ];
@@ -107,6 +109,9 @@ pub fn interfaces() -> Vec<(u32, String)> {
 /// Attach the programs on the way in and out of every interface, as the policy needs them; the
 /// agent does it again when interfaces come.
 pub fn attach_interfaces(instance: &Instance, path: &Path, bits: u32) -> Result<()> {
+    if bits & hooks::ROUTE_BACK != 0 {
+        wayback::enable(instance)?;
+    }
     let present = pin::links(path);
     for (name, index, program) in wanted(bits) {
         if present.contains(&name) {
@@ -115,6 +120,8 @@ pub fn attach_interfaces(instance: &Instance, path: &Path, bits: u32) -> Result<
         let code = instance.program(program);
         let link = match program {
             "weir_early" => bpf::attach_xdp(code, index),
+            // Those that judge read what it finds.
+            "weir_route" => bpf::attach_tcx_first(code, index),
             _ => bpf::attach_tcx(code, index, program == "weir_egress"),
         };
         let link = link.map_err(|source| PlaneError::Attach {
@@ -142,7 +149,7 @@ pub fn detach_interfaces(path: &Path, bits: u32) -> Result<()> {
 
 /// The links on interfaces that a policy needs: name of the pin, interface, program.
 fn wanted(bits: u32) -> Vec<(String, u32, &'static str)> {
-    if bits & (hooks::EGRESS | hooks::INGRESS | hooks::XDP) == 0 {
+    if INTERFACE_LINKS.iter().all(|(_, bit, _)| bits & bit == 0) {
         return Vec::new();
     }
     let indexes = interfaces();

@@ -43,6 +43,11 @@ pub const INGRESS: u32 = 1 << 24;
 /// What PREROUTING drops is dropped at XDP where that can be told there.
 pub const XDP: u32 = 1 << 25;
 
+/// Rules ask for the way back to a packet's source, which a program at tcx ingress looks up.
+pub const ROUTE_BACK: u32 = 1 << 26;
+/// The way back of packets with the packet's mark.
+pub const ROUTE_BACK_MARKED: u32 = 1 << 27;
+
 /// Where drops of PREROUTING are made ahead of netfilter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Early {
@@ -52,9 +57,28 @@ pub enum Early {
     Xdp,
 }
 
-/// The bits of a policy with early drop. Without rules of PREROUTING nothing can be dropped early.
+/// Early drop at tcx was asked for, and at XDP: kept for the changes that follow.
+const ASKED_TCX: u32 = 1 << 28;
+const ASKED_XDP: u32 = 1 << 29;
+
+/// Where early drop was asked for with a policy.
+pub fn early(bits: u32) -> Option<Early> {
+    match bits {
+        _ if bits & ASKED_XDP != 0 => Some(Early::Xdp),
+        _ if bits & ASKED_TCX != 0 => Some(Early::Tcx),
+        _ => None,
+    }
+}
+
+/// The bits of a policy with early drop. Without rules of PREROUTING nothing can be dropped early,
+/// but a change may bring such rules.
 pub fn with_early(bits: u32, early: Early) -> u32 {
     let prerouting = bit(Family::V4, Hook::Prerouting) | bit(Family::V6, Hook::Prerouting);
+    let bits = bits
+        | match early {
+            Early::Tcx => ASKED_TCX,
+            Early::Xdp => ASKED_XDP,
+        };
     if bits & prerouting == 0 {
         return bits;
     }
@@ -179,6 +203,16 @@ mod tests {
     }
 
     #[test]
+    fn early_drop_is_remembered_beside_the_policy() {
+        for place in [Early::Tcx, Early::Xdp] {
+            assert_eq!(early(with_early(0, place)), Some(place));
+            let prerouting = bit(Family::V4, Hook::Prerouting);
+            assert_eq!(early(with_early(prerouting, place)), Some(place));
+        }
+        assert_eq!(early(INGRESS | bit(Family::V4, Hook::Prerouting)), None);
+    }
+
+    #[test]
     fn every_place_has_a_bit_of_its_own() {
         let all = (1 << 16) - 1;
         let places = places(all);
@@ -199,7 +233,11 @@ mod tests {
                 | EGRESS
                 | SEVERAL
                 | INGRESS
-                | XDP),
+                | XDP
+                | ROUTE_BACK
+                | ROUTE_BACK_MARKED
+                | ASKED_TCX
+                | ASKED_XDP),
             0
         );
     }

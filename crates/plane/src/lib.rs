@@ -21,6 +21,7 @@ pub mod locals;
 pub mod logtext;
 pub mod needs;
 mod pace;
+mod parts;
 mod pin;
 mod plane;
 pub mod records;
@@ -30,8 +31,11 @@ pub mod swap;
 mod sys;
 
 pub use sys::addresses::Address;
+pub use sys::zone::kernel_zone;
 pub mod testrun;
 pub mod update;
+mod wayback;
+pub mod written;
 
 pub use agent::Agent;
 pub use error::{PlaneError, Result};

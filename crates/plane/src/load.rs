@@ -19,16 +19,23 @@ use crate::counters;
 use crate::error::{PlaneError, Result, system};
 use crate::sys::bpf::map_size;
 use crate::sys::memory::Mapping;
+use crate::written::written;
 
-static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
+pub use crate::parts::{
+    EGRESS, FAMILY_V4, FAMILY_V6, INGRESS, ROUTE_BACK, TRACKS, XDP, families, tracks,
+};
+use crate::parts::{is_needed, variant};
+
+pub(crate) static NETFILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/netfilter.bpf.o"));
 static LEARNED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learned.bpf.o"));
 static DYNAMIC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dynamic.bpf.o"));
 static INGRESS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
 static EARLY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/early.bpf.o"));
+static ROUTE_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/route.bpf.o"));
 static TCX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tcx.bpf.o"));
 
 /// Names of the maps, as in `maps.h`; each is pinned under its name.
-pub const MAPS: [&str; 14] = [
+pub const MAPS: [&str; 15] = [
     "images",
     "counters",
     "histories",
@@ -43,6 +50,7 @@ pub const MAPS: [&str; 14] = [
     "stages",
     "sweeper",
     "judged",
+    "ways_back",
 ];
 /// The map of learned states, which only programs for policies that learn have.
 pub const LEARNED_MAP: &str = "learned";
@@ -65,7 +73,7 @@ pub fn is_mapped(name: &str) -> bool {
 }
 
 /// Names of the programs, as in the `.bpf.c` files.
-pub const PROGRAMS: [&str; 8] = [
+pub const PROGRAMS: [&str; 9] = [
     "weir_judge",
     "weir_judge6",
     "weir_whole",
@@ -74,6 +82,7 @@ pub const PROGRAMS: [&str; 8] = [
     "weir_sweep",
     "weir_ingress",
     "weir_early",
+    "weir_route",
 ];
 
 /// How large the maps are made.
@@ -85,7 +94,7 @@ pub struct Capacity {
     pub rules: u32,
     /// Bytes of one history slot: a power of two.
     pub history: u32,
-    /// Flows that the flow table is made for.
+    /// Flows that the flow table is made for, where policies keep flows.
     pub flows: u32,
 }
 
@@ -250,6 +259,17 @@ fn resize(object: &mut libbpf_rs::OpenObject, name: &str, bytes: u32) -> Result<
     Err(load_error(&format!("the object has no map {name}")))
 }
 
+/// Make a map of that many entries inside the object before loading, where it has one.
+fn entries(object: &mut libbpf_rs::OpenObject, name: &str, count: u32) -> Result<()> {
+    let found = object.maps_mut().find(|map| map.name() == name);
+    match found {
+        Some(mut map) => map
+            .set_max_entries(count)
+            .map_err(|e| load_error(&e.to_string())),
+        None => Ok(()),
+    }
+}
+
 /// Log lines of libbpf, kept for error messages.
 static LOG: Mutex<String> = Mutex::new(String::new());
 
@@ -304,42 +324,6 @@ fn random_seed() -> [u64; 2] {
         hasher.write_u64(half + 2 * COUNT.fetch_add(1, Ordering::Relaxed));
         hasher.finish()
     })
-}
-
-/// Bit of [`Settings::features`], above those of images: a hook of IPv4 is needed.
-pub const FAMILY_V4: u32 = 1 << 30;
-/// The same for IPv6.
-pub const FAMILY_V6: u32 = 1 << 31;
-
-/// The same: PREROUTING is judged at tcx ingress.
-pub const INGRESS: u32 = 1 << 29;
-
-/// The same: headers, marks or priorities are changed on the way out.
-pub const EGRESS: u32 = 1 << 28;
-
-/// The same: early drop at XDP.
-pub const XDP: u32 = 1 << 27;
-
-/// What the hooks of a policy ask for: families, and the programs on interfaces.
-pub fn families(hooks: u32) -> u32 {
-    let bit = |hooks, bit| if hooks != 0 { bit } else { 0 };
-    bit(hooks & 0xff, FAMILY_V4)
-        | bit(hooks & 0xff00, FAMILY_V6)
-        | bit(hooks & crate::hooks::INGRESS, INGRESS)
-        | bit(hooks & crate::hooks::XDP, XDP)
-        | bit(hooks & crate::hooks::EGRESS, EGRESS)
-}
-
-/// Whether a program is of no use without these features.
-fn is_needed(program: &str, features: u32) -> bool {
-    match program {
-        "weir_judge" => features & FAMILY_V4 != 0,
-        "weir_judge6" => features & FAMILY_V6 != 0,
-        "weir_ingress" => features & INGRESS != 0,
-        "weir_early" => features & XDP != 0,
-        "weir_egress" => features & EGRESS != 0,
-        _ => true,
-    }
 }
 
 /// Maps that a larger instance goes on using: flows, and what other processes hold open.
@@ -401,7 +385,13 @@ pub fn load(
     features: u32,
     old: Option<&Instance>,
 ) -> Result<Instance> {
-    let layout = old.map_or(Layout::for_flows(capacity.flows), Instance::flow_layout);
+    // Programs that keep no flows have a table of the least size, which nobody goes on using.
+    let flows = old.filter(|old| tracks(old.settings.features));
+    let layout = match flows {
+        Some(old) => old.flow_layout(),
+        None if tracks(features) => Layout::for_flows(capacity.flows),
+        None => Layout::for_flows(1),
+    };
     let (shards, exclusive) = shards(capacity.rules);
     let settings = Settings {
         image_mask: capacity.image - 1,
@@ -428,6 +418,7 @@ pub fn load(
         if let Some(at) = BESIDE_LEARNED.iter().position(|own| *own == name) {
             return old?.beside.get(at).map(|map| map.fd.as_fd());
         }
+        let old = if name == "flows" { flows } else { old };
         old.filter(|_| LASTING.contains(&name))
             .map(|old| old.map(name).fd.as_fd())
     };
@@ -456,6 +447,7 @@ pub fn load(
         ("weir_egress", TCX),
         ("weir_ingress", INGRESS_OBJECT),
         ("weir_early", EARLY),
+        ("weir_route", ROUTE_OBJECT),
     ];
     for (program, object) in on_interfaces {
         if is_needed(program, features) {
@@ -485,9 +477,14 @@ fn load_object<'a>(
     maps: impl Fn(&str) -> Option<BorrowedFd<'a>>,
 ) -> Result<Object> {
     let failed = |e: libbpf_rs::Error| load_error(&e.to_string());
+    let bytes = written(bytes, settings);
     let mut open = ObjectBuilder::default()
-        .open_memory(bytes)
+        .open_memory(&bytes)
         .map_err(failed)?;
+    if settings.features & ROUTE_BACK == 0 && settings.testing == 0 {
+        // What nobody writes need not be large.
+        entries(&mut open, "ways_back", 1)?;
+    }
     if let Some((capacity, layout)) = capacity {
         resize(&mut open, "images", capacity.image + abi::SLACK)?;
         resize(&mut open, "histories", capacity.history + abi::SLACK)?;
@@ -508,7 +505,8 @@ fn load_object<'a>(
     }
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        program.set_autoload(is_needed(&name, settings.features));
+        let own = variant(&name, settings.features) == name;
+        program.set_autoload(own && is_needed(&name, settings.features));
     }
     open.load().map_err(failed)
 }
@@ -540,10 +538,11 @@ fn programs_of(objects: &[Object], features: u32) -> Result<Vec<Option<OwnedFd>>
             programs.push(None);
             continue;
         }
+        let own = variant(name, features);
         let program = objects
             .iter()
             .flat_map(|object| object.progs())
-            .find(|p| p.name() == name)
+            .find(|p| p.name() == own)
             .ok_or_else(|| load_error(&format!("no object has a program {name}")))?;
         programs.push(Some(duplicate(program.as_fd())?));
     }

@@ -42,6 +42,16 @@ fn tests_flows(policy: &Policy, test: &Test) -> bool {
     }
 }
 
+/// What a test needs of programs on interfaces.
+fn bits_of_test(test: &Test) -> u32 {
+    match &test.cond {
+        Cond::RouteBack { marked: false, .. } => hooks::ROUTE_BACK,
+        Cond::RouteBack { marked: true, .. } => hooks::ROUTE_BACK | hooks::ROUTE_BACK_MARKED,
+        Cond::Any(tests) => tests.iter().map(bits_of_test).fold(0, |all, one| all | one),
+        _ => 0,
+    }
+}
+
 /// Whether a rule asks about flows, so that they must be kept.
 fn asks_about_flows(policy: &Policy, rule: &Rule) -> bool {
     let by_test = rule.tests.iter().any(|test| tests_flows(policy, test));
@@ -124,6 +134,11 @@ pub fn of(policy: &Policy) -> u32 {
             if steers && rule.ops.iter().any(sets_mark) {
                 bits |= hooks::INGRESS;
             }
+            bits |= rule
+                .tests
+                .iter()
+                .map(bits_of_test)
+                .fold(0, |all, one| all | one);
             bits |= rule
                 .ops
                 .iter()

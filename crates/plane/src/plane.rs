@@ -14,12 +14,13 @@ use crate::attach;
 use crate::counters;
 use crate::error::{PlaneError, Result};
 use crate::features;
-use crate::load::{Capacity, Instance, Learning, families, load};
+use crate::load::{Capacity, Instance, Learning, families, load, tracks};
 use crate::locals;
 use crate::needs;
 use crate::pin::{self, Folder, Pinned};
 use crate::space::Space;
 use crate::swap::{self, Policy};
+use crate::wayback;
 use weir_engine::image::layout::FEATURE_DYNAMIC;
 
 /// The plane of a network namespace.
@@ -66,6 +67,8 @@ pub struct Status {
     pub links: Vec<String>,
     /// Sizes of the maps.
     pub capacity: Capacity,
+    /// Whether the programs keep flows; without, there is no room for any.
+    pub keeps_flows: bool,
     /// Whether an answer process takes rejects.
     pub answering: bool,
     /// Packets by `enum weir_reason`.
@@ -227,6 +230,7 @@ impl Plane {
             hooks: swap::hooks(instance, slot),
             links: self.space.enter(|| Ok(pin::links(&current.path)))?,
             capacity: instance.capacity(),
+            keeps_flows: tracks(instance.settings.features),
             answering: control.load32(offset_of!(Control, answering)) != 0,
             reasons: std::array::from_fn(|i| words(offset_of!(Control, reasons), i)),
             flow_statistics: std::array::from_fn(|i| {
@@ -244,9 +248,15 @@ impl Plane {
 
     /// Remove everything. Tells whether there was anything.
     pub fn unload(&mut self) -> Result<bool> {
-        self.current = None;
-        self.space
-            .enter(|| Folder::of(self.space.cookie())?.clear())
+        let enabled = self
+            .current
+            .take()
+            .map_or(0, |current| wayback::enabled(&current.instance));
+        self.space.enter(|| {
+            let existed = Folder::of(self.space.cookie())?.clear()?;
+            wayback::disable(enabled)?;
+            Ok(existed)
+        })
     }
 }
 
@@ -297,6 +307,9 @@ fn grow(
             features &= !FEATURE_DYNAMIC;
         }
         capacity = capacity.at_least(old.instance.capacity());
+        if !tracks(old.instance.settings.features) {
+            capacity.flows = flows;
+        }
     }
     let ahead = ahead.filter(|_| old.is_none());
     let loaded = ahead.and_then(|ahead| ahead.take(policy, flows, features));

@@ -174,6 +174,7 @@ pub fn carry_over(old: &Instance, new: &Instance) {
     copy(offset_of!(Control, answer_cookie), 32);
     copy(offset_of!(Control, settings), 128);
     copy(offset_of!(Control, event_limit), 4);
+    copy(offset_of!(Control, forwarding), 4);
     copy(offset_of!(Control, reasons), 128);
     copy(offset_of!(Control, flow_statistics), 128);
 }

@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::abi::{Control, Key, Test};
 use crate::error::{Result, system};
-use crate::load::{Capacity, Instance, load};
+use crate::load::{Capacity, Instance, TRACKS, load};
 use crate::swap::{self, Policy};
 use crate::sys::bpf::{RunResult, test_run};
 
@@ -52,6 +52,15 @@ impl TestRun {
         crate::features::check()?;
         Ok(TestRun {
             instance: load(capacity, true, !FEATURE_LEARNED, None)?,
+            whole_way: Cell::new(false),
+        })
+    }
+
+    /// Load the programs for policies that keep no flows.
+    pub fn without_flows(capacity: Capacity) -> Result<TestRun> {
+        crate::features::check()?;
+        Ok(TestRun {
+            instance: load(capacity, true, !(FEATURE_LEARNED | TRACKS), None)?,
             whole_way: Cell::new(false),
         })
     }

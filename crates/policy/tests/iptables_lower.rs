@@ -374,7 +374,7 @@ fn sets_that_rules_change_remember_addresses() {
 fn changes_that_have_no_room_are_refused() {
     let cases = [
         ("-A INPUT -j SET --add-set two src,src", "not a hash:ip"),
-        ("-A INPUT -j SET --add-set one src", "not a hash:ip"),
+        ("-A INPUT -j SET --add-set one src", "has networks"),
         ("-A INPUT -j SET --add-set both src", "not a hash:ip"),
         ("-A INPUT -j SET --add-set six src", "other family"),
         ("-A INPUT -j SET --add-set member src", "list of sets"),
@@ -539,9 +539,20 @@ fn memory_has_the_numbers_of_the_rule() {
     };
     assert_eq!(
         (limit.above, limit.rate, limit.burst, limit.expire_ms),
-        (true, 10_000, 5, 60_000)
+        (true, 1_000_000, 5, 60_000)
     );
     assert!(limit.key.src && limit.key.dst_port && !limit.key.dst && limit.key.src_prefix == 24);
+    let (_, HistoryKind::HashLimit(limit)) = kind(
+        "-m hashlimit --hashlimit-upto 50000/sec --hashlimit-burst 20000 --hashlimit-mode dstip \
+         --hashlimit-name y",
+    ) else {
+        panic!()
+    };
+    assert_eq!((limit.rate, limit.burst), (20, 20_000));
+    let (None, HistoryKind::Quota(bytes)) = kind("-m quota --quota 1000") else {
+        panic!()
+    };
+    assert_eq!(bytes, 1000);
     let (_, HistoryKind::ConnLimit(limit)) =
         kind("-m connlimit ! --connlimit-above 4 --connlimit-mask 24")
     else {

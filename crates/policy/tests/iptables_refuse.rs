@@ -9,7 +9,9 @@ use spellings::random::{Random, fill};
 use std::net::IpAddr;
 use weir_policy::dialect::iptables::ast::table_name;
 use weir_policy::dialect::iptables::{LowerOptions, Names, Treatment};
-use weir_policy::model::{AddrMatch, Cond, Family, Flow, RangeSet, StateMask, Table, Test};
+use weir_policy::model::{
+    AddrMatch, AddrType, Cond, Family, Flow, HistoryKind, RangeSet, StateMask, Table, Test,
+};
 
 fn plain(cond: Cond) -> Test {
     Test {
@@ -323,4 +325,98 @@ fn too_few_directions_are_refused() {
     let (policy, report) = lower_files(&[(Family::V4, &text)], &LowerOptions::default());
     assert!(policy.is_none());
     assert_eq!(report.diagnostics[0].code, "too-few-directions");
+}
+
+/// The tests of the first rule of PREROUTING of mangle.
+fn at_prerouting(family: Family, rule: &str) -> Option<Vec<Test>> {
+    let text = format!("*mangle\n-A PREROUTING {rule}\nCOMMIT\n");
+    let (policy, _) = lower_files(&[(family, &text)], &LowerOptions::default());
+    policy.map(|policy| chain(&policy, "PREROUTING").rules[0].tests.clone())
+}
+
+#[test]
+fn ways_back_are_asked_of_routing() {
+    let back = |loose, marked| Cond::RouteBack { loose, marked };
+    let own = plain(Cond::SrcType(vec![AddrType::Local]));
+    let either = Cond::Any(vec![plain(back(true, false)), own.clone()]);
+    let of_v6 = Cond::Any(vec![plain(back(false, false)), own]);
+    for (family, words, negate, expected) in [
+        (Family::V4, "", false, Some(back(false, false))),
+        (Family::V4, "--loose", false, Some(back(true, false))),
+        (
+            Family::V6,
+            "--validmark --invert",
+            true,
+            Some(back(false, true)),
+        ),
+        (Family::V4, "--loose --accept-local", false, Some(either)),
+        (Family::V6, "--accept-local", false, Some(of_v6)),
+        (Family::V4, "--accept-local", false, None),
+    ] {
+        let expected = expected.map(|cond| vec![Test { negate, cond }]);
+        let found = at_prerouting(family, &format!("-m rpfilter {words} -j DROP"));
+        assert_eq!(found, expected, "{words}");
+    }
+}
+
+#[test]
+fn the_kernels_time_zone_has_to_be_known() {
+    let text = filter("-A INPUT -m time --timestart 8:00 --timestop 17:00 --kerneltz -j DROP");
+    let files = [(Family::V4, text.as_str())];
+    assert!(lower_files(&files, &LowerOptions::default()).0.is_none());
+    let options = LowerOptions {
+        kernel_zone: Some(3600),
+        ..LowerOptions::default()
+    };
+    let (policy, report) = lower_files(&files, &options);
+    let HistoryKind::Time(window) = &policy.unwrap().histories[0].kind else {
+        panic!()
+    };
+    assert_eq!((window.offset, window.day_start), (3600, 8 * 3600));
+    assert_eq!(report.diagnostics[0].code, "kernel-zone");
+}
+
+#[test]
+fn sets_of_ethernet_addresses_are_tested_one_by_one() {
+    let sets = |rest: &str| {
+        format!("create m hash:mac{rest}\nadd m 02:00:5e:00:00:01\nadd m 02:00:5E:00:00:02\n")
+    };
+    let rules = filter("-A INPUT -m set ! --match-set m src -j DROP");
+    let tests = |sets: &str, rules: &str| {
+        let files = [(Family::V4, rules)];
+        let (policy, report) = lowering::lower_with(&files, sets, &LowerOptions::default());
+        policy
+            .map(|policy| chain(&policy, "INPUT").rules[0].tests.clone())
+            .ok_or_else(|| report.diagnostics[0].message.clone())
+    };
+    let mac = |last| plain(Cond::Mac([2, 0, 0x5e, 0, 0, last]));
+    let expected = Test {
+        negate: true,
+        cond: Cond::Any(vec![mac(1), mac(2)]),
+    };
+    assert_eq!(tests(&sets(""), &rules), Ok(vec![expected]));
+    let timed = tests(&sets(" timeout 60"), &rules).unwrap_err();
+    assert!(timed.contains("a hash:mac with timeouts"), "{timed}");
+    let destination = filter("-A INPUT -m set --match-set m dst -j DROP");
+    let found = tests(&sets(""), &destination).unwrap_err();
+    assert!(found.contains("destination's Ethernet address"), "{found}");
+    for (kind, member) in [
+        ("hash:ip,mac", "10.0.0.1,02:00:5e:00:00:01"),
+        ("hash:ip,mark", "10.0.0.1,0x1"),
+        ("hash:net,iface", "10.0.0.0/8,eth0"),
+    ] {
+        let sets = format!("create m {kind}\nadd m {member}\n");
+        let found = tests(
+            &sets,
+            &filter("-A INPUT -m set --match-set m src,src -j DROP"),
+        );
+        assert_eq!(
+            found,
+            Err(format!("a set of type {kind} (`m`) is not supported"))
+        );
+        assert!(
+            tests(&sets, &filter("-A INPUT -j DROP")).is_ok(),
+            "nothing uses it"
+        );
+    }
 }

@@ -21,13 +21,12 @@ const REFUSED: &[(&str, &[&str])] = &[
     ),
     (
         "crowdsec.v4",
-        &[
-            "sets of type hash:mac are not supported",
-            "sets of type hash:net,iface are not supported",
-            "there is no set `kube-bridge`",
-        ],
+        &["a set of type hash:net,iface (`kube-bridge`) is not supported"],
     ),
-    ("felix.v4", &["`-m rpfilter` is not supported"]),
+    (
+        "dns-any.v4",
+        &["`-m string` is not supported", "`-m u32` is not supported"],
+    ),
     ("gce-azure.v4", &["the table security is not supported"]),
     ("hardened-v6.v6", &["`-m ipv6header` is not supported"]),
     (
@@ -53,6 +52,7 @@ const REFUSED: &[(&str, &[&str])] = &[
             "`-j QUEUE` is not supported",
         ],
     ),
+    ("synproxy.v4", &["`-j SYNPROXY` is not supported"]),
     ("xen-physdev.v4", &["`-m physdev` is not supported"]),
 ];
 

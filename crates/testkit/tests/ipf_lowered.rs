@@ -11,7 +11,7 @@ use weir_engine::packet::{Arrival, build, packet, settle};
 use weir_engine::run::Matching;
 use weir_policy::dialect::ipf::load::RuleSet;
 use weir_policy::dialect::ipf::lower::{LowerOptions, lower};
-use weir_policy::dialect::ipf::{ParseOptions, parse};
+use weir_policy::dialect::ipf::{ParseOptions, parse, pool};
 use weir_policy::eval::ipf::{Evaluator as Meaning, Outcome, Settings, Tables, candidates};
 use weir_policy::eval::{Evaluator, Passage};
 use weir_policy::model::{Family, Hook, Policy, RejectKind, SourceId, Verdict};
@@ -57,9 +57,30 @@ fn side(rng: &mut Rng, word: &str, addresses: &[&str], with_port: bool) -> Strin
     format!("{word} {address}{port}")
 }
 
+/// Terms of the expression language.
+const TERMS: &[&str] = &[
+    "ip.src = 10.1.2.0/24, 192.168.0.0/16",
+    "ip.addr != 10.0.0.0/8",
+    "ip6.addr = 2001:db8::/32",
+    "ip.dst = 10.1.2.3",
+    "tcp.dport = 22, 80",
+    "tcp.port != 80",
+    "udp.sport != 53",
+    "udp.port = 53, 1024",
+    "tcp.flags = S/SA, F",
+    "tcp.flags != S/SA",
+    "ip.p != tcp, 17",
+    "tcp.state = 4",
+];
+
 fn matching(rng: &mut Rng) -> String {
-    if rng.u8(..5) == 0 {
-        return "all".to_owned();
+    match rng.u8(..10) {
+        0 | 1 => return "all".to_owned(),
+        2 => {
+            let more = one(rng, &["", "ip.p = tcp; ", "ip.src != 10.1.2.3; "]);
+            return format!("exp {{ \"{more}{};\" }}", one(rng, TERMS));
+        }
+        _ => {}
     }
     let proto = one(
         rng,
@@ -125,28 +146,32 @@ fn text(rng: &mut Rng) -> String {
                 "log",
                 "count",
                 "skip 2",
+                "call now srcgrpmap/1",
+                "call now dstgrpmap/2",
             ],
         )
         .to_owned();
-        if direction == "out" && matches!(&*action, "count" | "skip 2") {
+        let calls = action.starts_with("call");
+        if direction == "out" && (calls || matches!(&*action, "count" | "skip 2")) {
             action = "pass".to_owned();
         }
         let collection = one(rng, &["", "", "", "10 ", "5 "]);
         let log = one(rng, &["", "", " log", " log level warn", " log or-block"]);
-        let log = if matches!(&*action, "log" | "count" | "skip 2") {
+        let calls = action.starts_with("call");
+        let log = if calls || matches!(&*action, "log" | "count" | "skip 2") {
             ""
         } else {
             log
         };
         let quick = one(rng, &["", "", " quick"]);
         let quick = if action == "skip 2" { "" } else { quick };
-        let on = one(rng, &["", "", " on eth0", " on eth1"]);
+        let on = one(rng, &["", "", " on eth0", " on eth1", " on eth0,eth1"]);
         let matching = matching(rng);
-        let head = match !action.starts_with("block r") && rng.u8(..4) == 0 {
+        let head = match !calls && !action.starts_with("block r") && rng.u8(..4) == 0 {
             true => format!(" head {direction}{}", rng.u8(..3)),
             false => String::new(),
         };
-        let group = match head.is_empty() && rng.u8(..3) == 0 {
+        let group = match !calls && head.is_empty() && rng.u8(..3) == 0 {
             true => format!(" group {direction}{}", rng.u8(..3)),
             false => String::new(),
         };
@@ -161,6 +186,23 @@ fn text(rng: &mut Rng) -> String {
     out
 }
 
+/// Group maps: holes in a network, a group that isn't there, both families.
+fn tables() -> Tables {
+    const MAPS: &str = "group-map in role = ipf number = 1 group = in0 { 10.0.0.0/8; \
+        10.1.0.0/16, group = in1; 10.1.2.0/24, group = in0; 2001:db8::/32; \
+        192.168.0.0/16, group = nobody; };\n\
+        group-map in role = ipf number = 2 group = in2 { 0.0.0.0/0; 10.1.2.3/32, group = in1; };\n";
+    let mut sources = Sources::new();
+    let (file, found) = pool::parse(MAPS, sources.add("maps", MAPS));
+    assert!(found.is_empty(), "{found:?}");
+    let mut tables = Tables::default();
+    for table in &file.tables {
+        let (out, number) = table.map().expect("it is a map");
+        tables.add_map(out, number, table.mapped());
+    }
+    tables
+}
+
 /// Reads and lowers a text.
 fn lowered(text: &str) -> Option<(RuleSet, Policy)> {
     let mut sources = Sources::new();
@@ -172,7 +214,7 @@ fn lowered(text: &str) -> Option<(RuleSet, Policy)> {
         return None;
     }
     let (set, _) = RuleSet::of(&file);
-    let (policy, found) = lower(&set, &Tables::default(), &sources, LowerOptions::default());
+    let (policy, found) = lower(&set, &tables(), &sources, LowerOptions::default());
     let policy = policy.unwrap_or_else(|| panic!("{found:?} in\n{text}"));
     Some((set, policy))
 }
@@ -186,7 +228,7 @@ fn lowered_rules_mean_what_their_own_evaluator_says() {
             continue;
         };
         policies += 1;
-        let mut meaning = Meaning::new(&set, Tables::default(), Settings::default());
+        let mut meaning = Meaning::new(&set, tables(), Settings::default());
         let mut evaluator = Evaluator::new(&policy, 0);
         let mut source = PacketSource::new(&policy, seed);
         for number in 0..120 {

@@ -9,8 +9,8 @@ use weir_engine::compile::Options;
 use weir_engine::packet::ipfw::{Met, Read, read};
 use weir_engine::packet::{Arrival, build, packet, settle};
 use weir_policy::dialect::ipfw::ast::Reject;
-use weir_policy::dialect::ipfw::lower::tags_in_mark;
-use weir_policy::dialect::ipfw::{Ruleset, Settings};
+use weir_policy::dialect::ipfw::lower::{Options as Lowering, lower, tags_in_mark};
+use weir_policy::dialect::ipfw::{NoNames, Ruleset, Settings, read as read_rules};
 use weir_policy::eval::ipfw::{
     Carried, Evaluator as Meaning, HostAddress, Judgement as Meant, Outcome, Pass, Unjudged,
 };
@@ -18,6 +18,7 @@ use weir_policy::eval::{Evaluator, Judgement, Passage};
 use weir_policy::model::{
     Family, Hook, Op, Packet, Policy, RangeSet, RejectKind, Transport, Verdict,
 };
+use weir_policy::syntax::Sources;
 use weir_testkit::equality::Comparison;
 use weir_testkit::random::PacketSource;
 use weir_testkit::random::ipfw::{OWN, OWN6, lowered, text};
@@ -222,4 +223,51 @@ fn lowered_rules_compile_to_what_they_mean() {
         }
     }
     assert!(policies > 200, "{policies}");
+}
+
+#[test]
+fn interfaces_by_address_are_those_that_have_it() {
+    let text = "\
+add 100 count ip from any to any via 10.9.9.1
+add 110 count ip from any to any not via 10.9.9.1
+add 200 count ip from any to any via 10.9.9.2
+add 210 count ip from any to any not via 10.9.9.2
+add 300 count ip from any to any recv 10.9.9.1
+add 310 count ip from any to any not recv 10.9.9.1 out
+add 400 deny ip from any to any xmit 10.9.9.1
+add 500 allow ip from any to any
+";
+    let mut sources = Sources::new();
+    let id = sources.add("rules", text);
+    let mut set = read_rules(text, id, &NoNames, Settings::default()).ruleset;
+    assert!(set.asks_for_owners());
+    assert!(lower(&set, &sources, Lowering::default()).0.is_none());
+    // Two interfaces have the first address, nobody has the second.
+    let owners = ["eth0", "eth1"].map(|name| (name.to_owned(), 0x0a09_0901));
+    set.owners = Some(owners.to_vec());
+    let (policy, found) = lower(&set, &sources, Lowering::default());
+    assert_eq!(found.len(), 2, "{found:?}");
+    let policy = policy.expect("nothing is refused");
+    let mut both = Both::new(&set, &policy);
+    for name in ["eth0", "eth1"] {
+        both.meaning.host.addresses.push(HostAddress {
+            interface: name.to_owned(),
+            family: Family::V4,
+            address: 0x0a09_0901,
+            length: 24,
+        });
+    }
+    let mut source = PacketSource::new(&policy, 1);
+    for number in 0..600 {
+        let family = [Family::V4, Family::V6][number % 2];
+        let mut made = source.packet(family, HOOKS[number / 2 % 3]);
+        settle(&mut made);
+        if let Some((meant, carried, found)) = both.judge(&made) {
+            let same = both.compare(&meant, &carried, &found);
+            assert!(same.is_ok(), "{same:?} {made:?}\n{meant:?}\n{found:?}");
+        }
+    }
+    let of = |at: usize| both.model.counters[set.rules[at].id.0 as usize].packets;
+    assert!(of(0) > 0 && of(1) > 0 && of(2) == 0 && of(6) > 0);
+    assert_eq!(of(3), of(0) + of(1), "nobody has the address");
 }

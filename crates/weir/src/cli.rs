@@ -67,8 +67,8 @@ pub enum Command {
     Ipmon(cmd::ipmon::Args),
     /// Read and print IPFilter's translation rules; they are never applied.
     Ipnat(cmd::ipnat::Args),
-    /// Read and print IPFilter's address tables.
-    Ippool(cmd::ipnat::Args),
+    /// Load, list and change address tables of the enforced rules, as IPFilter's ippool does.
+    Ippool(cmd::ippool::Args),
     /// Enforce rule files in the kernel, all at once or not at all.
     Apply(cmd::apply::Args),
     /// Keep a policy that was applied with --confirm.

@@ -69,6 +69,12 @@ impl Kernel {
         self.plane.refresh().map_err(plane_error)
     }
 
+    /// Policies put in force from here on drop where the one that is enforced does.
+    pub fn keep_early(&mut self) {
+        let status = self.plane.status().ok();
+        self.early = status.and_then(|status| hooks::early(status.hooks));
+    }
+
     /// The generation that is enforced.
     pub fn generation(&self) -> Option<u32> {
         self.plane.number()

@@ -6,6 +6,7 @@
 
 mod agent;
 mod bench;
+mod called;
 mod capture;
 mod cli;
 mod cmd;
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
     if let Some(code) = ipfw::record::shim::run() {
         return code;
     }
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::parse_from(called::arguments());
     let format = match cli.command.json() {
         true => Format::Json,
         false => Format::Text,

@@ -191,7 +191,7 @@ fn states_are_recorded_and_interfaces_have_addresses() {
         ),
         "{out}"
     );
-    assert_eq!(folder.weir(&["ipmon", "-f", "saved"]).expect(0).out, out);
+    assert_eq!(folder.weir(&["ipmon", "-af", "saved"]).expect(0).out, out);
     assert_eq!(
         folder
             .weir(&["ipmon", "-o", "I", "-f", "saved"])

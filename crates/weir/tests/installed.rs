@@ -56,6 +56,36 @@ fn what_is_installed_runs_and_goes_away_again() {
 }
 
 #[test]
+fn links_are_made_on_request_and_never_over_a_program() {
+    let folder = Folder::new();
+    let place = |tool: &str| folder.0.join("usr/sbin").join(tool);
+    assert!(install(&folder, &[]).status.success());
+    assert!(!place("ipf").exists(), "nobody asked for links");
+    std::fs::write(place("ipfw"), "somebody's own").unwrap();
+    let done = install(&folder, &["--tools", "ipf,ipfstat,ipfw"]);
+    assert!(done.status.success(), "{done:?}");
+    let said = String::from_utf8(done.stdout).unwrap() + &String::from_utf8_lossy(&done.stderr);
+    assert!(said.contains("ipfw is there already"), "{said}");
+    assert_eq!(std::fs::read(place("ipfw")).unwrap(), b"somebody's own");
+    folder.file("rules", "block in all\n");
+    let printed = Command::new(place("ipf"))
+        .args(["-nvf", "rules"])
+        .current_dir(&folder.0)
+        .output()
+        .unwrap();
+    assert_eq!(printed.stdout, b"block in all\n", "{printed:?}");
+    let wrong = install(&folder, &["--tools", "nft"]);
+    assert!(!wrong.status.success(), "{wrong:?}");
+    assert!(
+        install(&folder, &["--tools", "ipf"]).status.success(),
+        "again"
+    );
+    assert!(install(&folder, &["--uninstall"]).status.success());
+    assert!(!place("ipf").is_symlink() && !place("ipfstat").is_symlink());
+    assert_eq!(std::fs::read(place("ipfw")).unwrap(), b"somebody's own");
+}
+
+#[test]
 fn rules_of_last_time_hold_where_the_new_ones_cannot() {
     let name = "rules_of_last_time_hold_where_the_new_ones_cannot";
     let Some(()) = weir_plane::kernel_or_skip(name) else {

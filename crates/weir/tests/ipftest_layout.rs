@@ -124,7 +124,8 @@ fn what_is_not_there_is_refused() {
     for (arguments, code) in [
         (&["ipftest", "-b", "-i", "i"][..], 2),
         (&["ipftest", "-b", "-N", "n", "-i", "i"], 3),
-        (&["ipftest", "-br", "r", "-o", "-i", "i"], 3),
+        (&["ipftest", "-br", "r", "-F", "tcpdump", "-i", "i"], 2),
+        (&["ipftest", "-br", "r", "-F", "snoop", "-i", "i"], 2),
         (&["ipftest", "-br", "none", "-i", "i"], 2),
         (&["ipftest", "-br", "r", "-i", "none"], 2),
         (&["ipftest", "-br", "r", "-i", "i", "-T", "nosuch=1"], 2),
@@ -134,6 +135,14 @@ fn what_is_not_there_is_refused() {
         (&["ipf"], 2),
         (&["ipnat", "-f", "n"], 3),
         (&["ipnat", "-nf", "n"], 0),
+        (&["ipnat", "-CF"], 0),
+        (&["ipnat", "-CFf", "n"], 3),
+        (&["ipnat"], 2),
+        (&["ippool", "-nf", "r"], 2),
+        (&["ippool", "-la", "-i", "1.1.1.1"], 2),
+        (&["ippool", "-a"], 2),
+        (&["ipmon", "-D"], 2),
+        (&["ipmon", "-L", "nobody", "-f", "i"], 2),
         (&["check", "n"], 3),
         (&["check", "r"], 0),
     ] {
@@ -181,14 +190,15 @@ fn hits_are_counted_for_every_match() {
     assert_eq!(text, wanted);
 }
 
-/// What `-l` writes, without the date.
-fn logged(rules: &str, packets: &str, more: &[&str]) -> Vec<String> {
+/// What `-l` saves as `ipmon` prints it, without the date.
+fn monitored(rules: &str, packets: &str, more: &[&str], options: &[&str]) -> Vec<String> {
     let folder = folder(rules, packets);
     let mut arguments = vec!["ipftest", "-br", "r", "-ii", "-l", "log"];
     arguments.extend(more);
     let (code, text) = weir(&folder, &arguments);
     assert_eq!(code, 0, "{text}");
-    let log = fs::read_to_string(folder.0.join("log")).unwrap();
+    let (code, log) = weir(&folder, &[&["ipmon"], options, &["log"]].concat());
+    assert_eq!(code, 0, "{log}");
     let undated = |line: &str| {
         line.split_once(' ')
             .unwrap()
@@ -199,6 +209,112 @@ fn logged(rules: &str, packets: &str, more: &[&str]) -> Vec<String> {
             .to_owned()
     };
     log.lines().map(undated).collect()
+}
+
+fn logged(rules: &str, packets: &str, more: &[&str]) -> Vec<String> {
+    monitored(rules, packets, more, &["-f"])
+}
+
+#[test]
+fn states_and_bodies_are_logged_too() {
+    let rules = "pass in log body quick proto tcp all flags S keep state\n\
+                 pass in quick proto udp all keep state (nolog)\nblock in log quick all pps 1\n";
+    let packets = "in on e0 tcp 10.0.0.1,1024 10.0.0.2,80 S seq=7\n\
+                   in on e0 udp 10.0.0.1,1 10.0.0.2,2\nin on e0 icmp 1.1.1.1 2.2.2.2 echo\n\
+                   in on e0 icmp 1.1.1.1 2.2.2.2 echo\nout on e0 tcp 10.0.0.2,80 10.0.0.1,1024 RA \
+                   ack=8\n";
+    let all = monitored(rules, packets, &[], &["-af"]);
+    let wanted = [
+        "e0 @0:1 p 10.0.0.1,1024 -> 10.0.0.2,80 PR tcp len 20 40 -S K-S IN",
+        "e0 @0:3 b 1.1.1.1 -> 2.2.2.2 PR icmp len 20 48 icmp echo/0 IN",
+        "e0 @0:3 b 1.1.1.1 -> 2.2.2.2 PR icmp len 20 48 icmp echo/0 IN reason:pps-rate",
+        "e0 @0:1 p 10.0.0.2,80 -> 10.0.0.1,1024 PR tcp len 20 40 -AR K-S OUT",
+        "STATE:NEW 10.0.0.1,1024 -> 10.0.0.2,80 PR tcp",
+        "STATE:FLUSH 10.0.0.1,1024 -> 10.0.0.2,80 PR tcp Forward: Pkts in 1 Bytes in 40 Pkts out \
+         0 Bytes out 0 Backward: Pkts in 0 Bytes in 0 Pkts out 1 Bytes out 40",
+    ];
+    assert_eq!(all, wanted);
+    assert_eq!(monitored(rules, packets, &[], &["-f"]), wanted[..4]);
+    assert_eq!(monitored(rules, packets, &[], &["-oS", "-f"]), wanted[4..]);
+}
+
+#[test]
+fn rules_of_group_0_stand_in_the_list() {
+    let rules = "block in all\npass in quick proto udp all group 0\npass in all head 0\n";
+    let packets = "in udp 1.1.1.1,1 2.2.2.2,2\nin 1.1.1.1 2.2.2.2\n";
+    let text = printed(rules, packets, &["ipftest", "-br", "r", "-ii"]);
+    assert_eq!(text, "pass\npass\n");
+    let wanted = "block in all\npass in quick proto udp from any to any group 0\n\
+                  pass in all head 0\n";
+    assert_eq!(printed(rules, "", &["ipf", "-nvf", "r"]), wanted);
+}
+
+#[test]
+fn translation_rules_are_read_and_exceptions_change_nothing() {
+    let folder = folder("pass in all\n", TCP);
+    fs::write(folder.0.join("n"), "no map e0 from any to 10.0.0.0/8;\n").unwrap();
+    let packet = "< e0 ip #0 40(20) 6 10.0.0.1,1024 > 10.0.0.2,80 SA\n";
+    let run = |arguments: &[&str]| weir(&folder, arguments);
+    let brief = run(&["ipftest", "-br", "r", "-N", "n", "-ii"]);
+    assert_eq!(brief, (0, packet.to_owned()));
+    let long = run(&["ipftest", "-r", "r", "-N", "n", "-ii"]);
+    assert_eq!(long, (0, format!(" {packet}--------------\n")));
+    fs::write(folder.0.join("r"), "block in all\n").unwrap();
+    let blocked = run(&["ipftest", "-br", "r", "-N", "n", "-ii"]);
+    assert_eq!(blocked, (0, "0\n".to_owned()));
+    fs::write(folder.0.join("n"), "map e0 10.0.0.0/8 -> nowhere\n").unwrap();
+    assert_eq!(run(&["ipftest", "-br", "r", "-N", "n", "-ii"]).0, 2);
+    assert_eq!(run(&["ipnat", "-l"]).0, 0);
+}
+
+#[test]
+fn captures_of_snoop_are_read() {
+    let mut frame = vec![0; 12];
+    frame.extend([8, 0]);
+    frame.extend([
+        0x45, 0, 0, 28, 0, 1, 0, 0, 63, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+    ]);
+    frame.extend([0, 53, 0, 54, 0, 8, 0, 0]);
+    let length = frame.len() as u32;
+    let mut file = b"snoop\0\0\0\0\0\0\x02\0\0\0\x04".to_vec();
+    for field in [length, length, 24 + length, 0, 0, 0] {
+        file.extend(field.to_be_bytes());
+    }
+    file.extend(&frame);
+    let folder = folder("pass in all\n", "");
+    fs::write(folder.0.join("i"), file).unwrap();
+    let run = weir(&folder, &["ipftest", "-Crr", "-Fsnoop", "-ii", "-I", "e9"]);
+    let wanted = "pass < e9 ip #1 28(20) 17 10.0.0.1,53 > 10.0.0.2,54\n--------------\n";
+    assert_eq!(run, (0, wanted.to_owned()));
+}
+
+#[test]
+fn unreachable_rules_are_told_of_all_languages() {
+    let folder = folder(
+        "pass in quick proto tcp all\nblock in proto tcp from 10.0.0.0/8 to any\nblock in all\n\
+         pass in all group nobody\n",
+        "",
+    );
+    let (code, text) = weir(&folder, &["check", "--unreachable", "r"]);
+    assert_eq!(code, 0, "{text}");
+    let never: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("never"))
+        .collect();
+    let wanted = [
+        "never matched: r:2 (in 2): block in inet proto tcp from 10.0.0.0/8 to any",
+        "never matched: r:4 (group nobody): pass in all group nobody",
+    ];
+    assert_eq!(never, wanted, "{text}");
+    fs::write(
+        folder.0.join("w"),
+        "add 100 allow tcp from any to any\nadd 200 deny tcp from 10.0.0.0/8 to any\n",
+    )
+    .unwrap();
+    let (code, text) = weir(&folder, &["check", "--unreachable", "w"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("never matched: w:2 ("), "{text}");
+    assert!(!text.contains("never matched: w:1 ("), "{text}");
 }
 
 #[test]

@@ -75,15 +75,22 @@ impl Corner {
     fn may_hold(&self, word: &[(&Term, u32)], services: &Services) -> bool {
         let (mut source, mut destination, mut service) = (false, false, false);
         for (term, _) in word {
-            source |= holds(&term.address[0], self.address[0]);
-            destination |= holds(&term.address[1], self.address[1]);
-            let own: &Service = services.get(term.service);
-            service |= own.proto.has(self.proto)
-                && own.kind.has(self.kind)
-                && holds(&term.port[0], self.port[0])
-                && holds(&term.port[1], self.port[1]);
+            source = source || holds(&term.address[0], self.address[0]);
+            destination = destination || holds(&term.address[1], self.address[1]);
+            service = service || self.is_served(term, services);
+            if source && destination && service {
+                return true;
+            }
         }
-        source && destination && service
+        false
+    }
+
+    fn is_served(&self, term: &Term, services: &Services) -> bool {
+        let own: &Service = services.get(term.service);
+        own.proto.has(self.proto)
+            && own.kind.has(self.kind)
+            && holds(&term.port[0], self.port[0])
+            && holds(&term.port[1], self.port[1])
     }
 }
 

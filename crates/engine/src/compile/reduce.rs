@@ -7,10 +7,11 @@
 //! long rows and say nothing of rules: each row is one entry.
 
 use super::flatten::{Entry, Flat};
-use super::hash::QuickMap;
+use super::hash::{self, Quick, QuickMap};
 use super::span::Span;
 use super::term::Term;
 use crate::image::layout::{RULES_MAX, VERDICT_HOT_DROP};
+use std::hash::{Hash, Hasher};
 
 /// What was left out or joined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,17 +153,22 @@ fn rebuild(flat: Flat, keep: &[Keep]) -> Flat {
 }
 
 /// Terms that end the walk for whoever comes by.
-#[derive(Default)]
 struct Shadows {
-    /// Position of the first entry with a term.
-    terms: QuickMap<Term, u32>,
+    /// Of the terms' hashes, see [`hashes`]: where in the log. Of two terms with one hash there is
+    /// only the first, which leaves in what could be left out.
+    terms: QuickMap<u64, u32>,
+    /// A bit for some bits of each hash; what was taken back stays.
+    seen: Vec<u64>,
     /// In order of position, to take back what a jump skips.
-    log: Vec<(u32, Term)>,
+    log: Vec<(u32, u64, Term)>,
     /// Which fields the terms leave open, as bits: a count for each shape.
     shapes: [u32; 32],
     /// The largest of them, with position and size.
     large: Vec<(u32, Term, f64)>,
 }
+
+/// Words of [`Shadows::seen`].
+const SEEN_WORDS: usize = 1 << 14;
 
 /// Large terms that every later one is compared with.
 const LARGE_MAX: usize = 64;
@@ -205,27 +211,94 @@ fn shape(term: &Term) -> usize {
         | open(4, term.service == 0)
 }
 
+/// What each field gives to a term's hash: when it is open, and as it is.
+fn hashes(term: &Term) -> [[u64; 2]; 5] {
+    let number = |at: u64, field: &dyn Fn(&mut Quick)| {
+        let mut state = Quick::default();
+        state.write_u64(at);
+        field(&mut state);
+        // High bits to low ones, so that sums differ everywhere.
+        let word = state.finish();
+        word ^ word.rotate_left(31)
+    };
+    let both = |at: u64, open: bool, field: &dyn Fn(&mut Quick)| {
+        let any = number(at, &|_| {});
+        [any, if open { any } else { number(at, field) }]
+    };
+    let address = |side: usize| {
+        let span = &term.address[side];
+        both(side as u64, *span == Span::Any, &|state| span.hash(state))
+    };
+    let port = |side: usize| {
+        let span = &term.port[side];
+        both(2 + side as u64, *span == Span::Any, &|state| {
+            span.hash(state);
+        })
+    };
+    let service = both(4, term.service == 0, &|state| state.write_u32(term.service));
+    [address(0), address(1), port(0), port(1), service]
+}
+
+/// The hash of a term with the fields of a shape open.
+fn hash_of(fields: &[[u64; 2]; 5], open: usize) -> u64 {
+    let field = |(at, field): (usize, &[u64; 2])| field[usize::from(open >> at & 1 == 0)];
+    let sum = fields.iter().enumerate().map(field);
+    sum.fold(0u64, |all, word| hash::mix(all, word))
+}
+
+/// Whether a term with the fields of a shape open is another.
+fn equals(term: &Term, open: usize, other: &Term) -> bool {
+    let is_open = |at: usize| open >> at & 1 != 0;
+    let address = |side: usize| match is_open(side) {
+        true => other.address[side] == Span::Any,
+        false => other.address[side] == term.address[side],
+    };
+    let port = |side: usize| match is_open(2 + side) {
+        true => other.port[side] == Span::Any,
+        false => other.port[side] == term.port[side],
+    };
+    let service = if is_open(4) { 0 } else { term.service };
+    address(0) && address(1) && port(0) && port(1) && other.service == service
+}
+
+impl Default for Shadows {
+    fn default() -> Self {
+        Shadows {
+            terms: QuickMap::default(),
+            seen: vec![0; SEEN_WORDS],
+            log: Vec::new(),
+            shapes: [0; 32],
+            large: Vec::new(),
+        }
+    }
+}
+
 impl Shadows {
     fn add(&mut self, term: &Term, at: u32) {
-        if !self.terms.contains_key(term) {
-            self.terms.insert(term.clone(), at);
-            self.log.push((at, term.clone()));
-            self.shapes[shape(term)] += 1;
-            let size = size(term);
-            let full = self.large.len() == LARGE_MAX;
-            if !full || self.large.last().is_some_and(|least| least.2 < size) {
-                let place = self.large.partition_point(|other| other.2 >= size);
-                self.large.insert(place, (at, term.clone(), size));
-                self.large.truncate(LARGE_MAX);
-            }
+        let open = shape(term);
+        let hash = hash_of(&hashes(term), open);
+        if self.terms.contains_key(&hash) {
+            return;
+        }
+        self.terms.insert(hash, self.log.len() as u32);
+        let (word, bit) = place(hash);
+        self.seen[word] |= bit;
+        self.log.push((at, hash, term.clone()));
+        self.shapes[open] += 1;
+        let size = size(term);
+        let full = self.large.len() == LARGE_MAX;
+        if !full || self.large.last().is_some_and(|least| least.2 < size) {
+            let place = self.large.partition_point(|other| other.2 >= size);
+            self.large.insert(place, (at, term.clone(), size));
+            self.large.truncate(LARGE_MAX);
         }
     }
 
     /// Takes back what entries after `at` added.
     fn forget_after(&mut self, at: u32) {
-        while let Some((_, term)) = self.log.pop_if(|(from, _)| *from > at) {
+        while let Some((_, hash, term)) = self.log.pop_if(|(from, ..)| *from > at) {
             self.shapes[shape(&term)] -= 1;
-            self.terms.remove(&term);
+            self.terms.remove(&hash);
         }
         self.large.retain(|large| large.0 <= at);
     }
@@ -236,23 +309,24 @@ impl Shadows {
         if self.large.iter().any(|(_, wide, _)| covers(wide, term)) {
             return true;
         }
+        let fields = hashes(term);
         (0..32).any(|open| {
             if self.shapes[open] == 0 || open & own != own {
                 return false;
             }
-            let mut wider = term.clone();
-            for side in 0..2 {
-                if open >> side & 1 != 0 {
-                    wider.address[side] = Span::Any;
-                }
-                if open >> (2 + side) & 1 != 0 {
-                    wider.port[side] = Span::Any;
-                }
+            let hash = hash_of(&fields, open);
+            let (word, bit) = place(hash);
+            if self.seen[word] & bit == 0 {
+                return false;
             }
-            if open >> 4 & 1 != 0 {
-                wider.service = 0;
-            }
-            self.terms.contains_key(&wider)
+            let known = self.terms.get(&hash).map(|at| &self.log[*at as usize].2);
+            known.is_some_and(|known| equals(term, open, known))
         })
     }
+}
+
+/// Word and bit of a hash in [`Shadows::seen`].
+fn place(hash: u64) -> (usize, u64) {
+    let at = (hash >> 44) as usize;
+    (at / 64 % SEEN_WORDS, 1 << (at % 64))
 }

@@ -79,6 +79,14 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
         Cond::Ipsec { out: leaving } => {
             (out.kind, out.a) = (layout::TEST_HANDLING, ipsec_bit(*leaving));
         }
+        Cond::RouteBack { loose, marked } => {
+            let bit = match loose {
+                true => handling::ROUTE_BACK_LOOSE,
+                false => handling::ROUTE_BACK,
+            };
+            out.kind = layout::TEST_HANDLING;
+            (out.a, out.b) = (u32::from(bit), u32::from(*marked));
+        }
         Cond::Connmark { value, mask } => {
             (out.kind, out.a, out.b) = (layout::TEST_CONNMARK, *value, *mask);
         }

@@ -40,6 +40,13 @@ impl Bits {
         self.0[usize::from(value) / 64] >> (value % 64) & 1 != 0
     }
 
+    /// The value, when there is only one.
+    pub fn only(&self) -> Option<u8> {
+        let count: u32 = self.0.iter().map(|word| word.count_ones()).sum();
+        let at = self.0.iter().position(|word| *word != 0)?;
+        (count == 1).then(|| (at as u32 * 64 + self.0[at].trailing_zeros()) as u8)
+    }
+
     fn and(&self, other: &Self) -> Self {
         Bits(std::array::from_fn(|at| self.0[at] & other.0[at]))
     }

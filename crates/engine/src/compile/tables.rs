@@ -35,6 +35,8 @@ const PROBE_COST: f64 = 30.0;
 const REST_MANY: usize = 4096;
 /// What one more word of bit vectors costs.
 const WORD_COST: f64 = 4.0;
+/// Tables that every root may have; more where [`REST_MANY`] terms are left.
+const TABLES_USUAL: usize = 12;
 /// What bit vectors cost before they have any words.
 const REST_COST: f64 = 20.0;
 /// What one more chunk costs.
@@ -82,7 +84,8 @@ pub struct Hashed<'t> {
 fn rest_cost<'t>(rest: &[u32], open: &[Item], terms: &[Placed<'t>], layers: &Layers) -> f64 {
     let mut all: Vec<u32> = rest.to_vec();
     all.extend(open.iter().map(|item| item.term));
-    all.sort_unstable();
+    // Two sorted runs.
+    all.sort();
     all.dedup();
     let placed: Vec<Placed<'t>> = all.iter().map(|at| terms[*at as usize]).collect();
     let chunks = placed.len().div_ceil(1024) as f64;
@@ -198,6 +201,21 @@ pub fn items(
     with_ports: bool,
     layers: &Layers,
 ) -> Vec<Item> {
+    let mut out = Vec::new();
+    each_item(term, (number, service), with_ports, layers, |item| {
+        out.push(item);
+    });
+    out
+}
+
+/// Calls `f` with each box of a term: none where records can't say what it says.
+fn each_item(
+    term: &Term,
+    (number, service): (u32, u32),
+    with_ports: bool,
+    layers: &Layers,
+    mut f: impl FnMut(Item),
+) {
     let top = address_last(layers.family);
     let one = |span: &Span<u128>| match span {
         Span::Any => Some((0, top)),
@@ -209,37 +227,49 @@ pub fn items(
         Span::Many(_) => None,
     };
     let (Some(source), Some(destination)) = (one(&term.address[0]), one(&term.address[1])) else {
-        return vec![];
+        return;
     };
-    let proto = layers.services.get(term.service).proto;
-    let mut protos = (0..=255u8).filter(|v| proto.has(*v));
-    let proto = protos.next().filter(|_| protos.next().is_none());
+    let mut item = Item {
+        address: [source, destination],
+        port: [(0, u16::MAX); 2],
+        proto: layers.services.get(term.service).proto.only(),
+        folded: with_ports,
+        service,
+        term: number,
+    };
+    if with_ports {
+        item.port = [0, 1].map(|side| hull(&term.port[side]));
+        return f(item);
+    }
     let ranges = |span: &Span<u16>| {
         let mut out = Vec::new();
         span.each(u16::MAX, |first, last| out.push((first, last)));
-        if with_ports {
-            out = vec![(out[0].0, out[out.len() - 1].1)];
-        }
         out
     };
     let ports = [ranges(&term.port[0]), ranges(&term.port[1])];
     if ports[0].len() * ports[1].len() > PORTS_MAX {
-        return vec![];
+        return;
     }
-    let mut out = Vec::new();
     for low in &ports[0] {
         for high in &ports[1] {
-            out.push(Item {
-                address: [source, destination],
+            f(Item {
                 port: [*low, *high],
-                proto,
-                folded: with_ports,
-                service,
-                term: number,
+                ..item
             });
         }
     }
-    out
+}
+
+/// First and last port of a span.
+fn hull(span: &Span<u16>) -> (u16, u16) {
+    match span {
+        Span::Any => (0, u16::MAX),
+        Span::One(first, last) => (*first, *last),
+        Span::Many(set) => {
+            let ranges = set.ranges();
+            (ranges[0].0, ranges[ranges.len() - 1].1)
+        }
+    }
 }
 
 pub fn is_prefix((first, last): (u128, u128)) -> bool {
@@ -254,11 +284,18 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
     let mut open: Vec<Item> = Vec::with_capacity(terms.len());
     for (at, (term, _)) in terms.iter().enumerate() {
         let service = units.numbers[at].filter(|number| (*number as usize) < units.count);
-        let boxes =
-            service.map(|service| items(term, at as u32, service, units.with_ports, layers));
-        match boxes {
-            Some(boxes) if !boxes.is_empty() => open.extend(boxes),
-            _ => rest.push(at as u32),
+        let before = open.len();
+        if let Some(service) = service {
+            each_item(
+                term,
+                (at as u32, service),
+                units.with_ports,
+                layers,
+                |item| open.push(item),
+            );
+        }
+        if open.len() == before {
+            rest.push(at as u32);
         }
     }
     if open.is_empty() {
@@ -268,7 +305,12 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
     let replicas_max = choose::replicas_max(terms.len(), layers.lean);
     let mut cost = rest_cost(&rest, &open, terms, layers);
     let packets = sampled::packets(terms, layers.services, layers.family, choose::PACKETS);
-    while tables.len() < layers.tables_max() && !open.is_empty() {
+    let usual = TABLES_USUAL.min(layers.tables_max());
+    let most = |left: usize| match left {
+        ..=REST_MANY => usual,
+        _ => layers.tables_max(),
+    };
+    while tables.len() < most(rest.len() + open.len()) && !open.is_empty() {
         let step = open.len().div_ceil(SAMPLE);
         // A stride that is not a multiple of a family's own period.
         let sample: Vec<Item> = (0..open.len().min(SAMPLE))

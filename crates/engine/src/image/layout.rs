@@ -35,7 +35,7 @@ pub const SEARCH_STEPS_MAX: u32 = 20;
 /// Roots: family (4, 6), hook, table (raw, mangle, filter).
 pub const ROOTS: usize = 30;
 /// Hashed tables of one root.
-pub const TABLES_MAX: usize = 12;
+pub const TABLES_MAX: usize = 16;
 /// Records of one group of a hashed table.
 pub const GROUP_MAX: usize = 8;
 /// Distinct services that hashed tables of one root can name.

@@ -14,14 +14,14 @@ use super::ready::Ready;
 use super::{FACTORS, Key, NONE};
 use crate::image::layout::{HashTable, SLOT_FILTER, TABLES_MAX};
 use std::arch::x86_64::{
-    _MM_HINT_T0, _mm_prefetch, _mm256_add_epi32, _mm256_and_si256, _mm256_loadu_si256,
-    _mm256_mask_compressstoreu_epi32, _mm256_or_si256, _mm256_set1_epi32, _mm256_setzero_si256,
-    _mm512_add_epi64, _mm512_and_si512, _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask,
-    _mm512_cvtepu32_epi64, _mm512_loadu_si512, _mm512_mask_i64gather_epi32,
-    _mm512_maskz_loadu_epi64, _mm512_mullo_epi64, _mm512_set_epi64, _mm512_set1_epi64,
-    _mm512_set4_epi32, _mm512_set4_epi64, _mm512_shuffle_epi8, _mm512_shuffle_epi32,
-    _mm512_shufflelo_epi16, _mm512_srli_epi64, _mm512_srlv_epi32, _mm512_srlv_epi64,
-    _mm512_sub_epi16, _mm512_sub_epi32, _mm512_sub_epi64, _mm512_test_epi32_mask,
+    _MM_HINT_T0, _bzhi_u32, _mm_prefetch, _mm256_add_epi32, _mm256_and_si256, _mm256_loadu_si256,
+    _mm256_maskz_compress_epi32, _mm256_or_si256, _mm256_set1_epi32, _mm256_setzero_si256,
+    _mm256_storeu_si256, _mm512_add_epi64, _mm512_and_si512, _mm512_cmple_epu16_mask,
+    _mm512_cmple_epu32_mask, _mm512_cvtepu32_epi64, _mm512_loadu_si512,
+    _mm512_mask_i64gather_epi32, _mm512_mask_testn_epi64_mask, _mm512_maskz_loadu_epi64,
+    _mm512_mullo_epi64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_set4_epi32, _mm512_set4_epi64,
+    _mm512_shuffle_epi8, _mm512_shuffle_epi32, _mm512_shufflelo_epi16, _mm512_srli_epi64,
+    _mm512_srlv_epi32, _mm512_srlv_epi64, _mm512_sub_epi16, _mm512_sub_epi32, _mm512_sub_epi64,
     _mm512_test_epi64_mask, _mm512_xor_si512,
 };
 
@@ -282,32 +282,52 @@ impl<'b> Vector<'b> {
             let filters = _mm512_srli_epi64::<SLOT_FILTER>(wide);
             let live = _mm512_test_epi64_mask(_mm512_srlv_epi64(filters, bit), every(1));
             let offsets = _mm256_and_si256(slots, _mm256_set1_epi32(0x0fff_fff0));
-            // SAFETY: eight places of the array; as many places behind those taken.
+            // SAFETY: eight places of the arrays, as many behind those taken.
             unsafe {
                 let begin = _mm256_loadu_si256(lanes.groups_at.as_ptr().add(first).cast());
-                let at = groups.at.as_mut_ptr().add(groups.count).cast();
-                _mm256_mask_compressstoreu_epi32(at, live, _mm256_add_epi32(begin, offsets));
-                let records = groups.records.as_mut_ptr().add(groups.count).cast();
+                let at = _mm256_maskz_compress_epi32(live, _mm256_add_epi32(begin, offsets));
                 let kinds = _mm256_loadu_si256(lanes.kinds.as_ptr().add(first).cast());
                 let counts = _mm256_and_si256(slots, _mm256_set1_epi32(15));
-                _mm256_mask_compressstoreu_epi32(records, live, _mm256_or_si256(counts, kinds));
+                let counts = _mm256_maskz_compress_epi32(live, _mm256_or_si256(counts, kinds));
+                _mm256_storeu_si256(groups.at.as_mut_ptr().add(groups.count).cast(), at);
+                let records = groups.records.as_mut_ptr().add(groups.count);
+                _mm256_storeu_si256(records.cast(), counts);
             }
             groups.count += live.count_ones() as usize;
             first += 8;
         }
     }
 
-    /// The first position that holds in some groups, `last` without.
+    /// The first position that holds in some groups, `last` without. First which records hold by
+    /// their addresses, a bit each, then whether their services do: no branch tells one group from
+    /// another, so that the CPU waits for all of them at once.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
     fn first_in_groups(self, groups: &Groups, key: &Key, services: &[u32; 3], last: u32) -> u32 {
-        let groups = groups.at.iter().zip(&groups.records).take(groups.count);
-        groups.fold(last, |best, (at, records)| {
-            best.min(match records & RANGES {
-                0 => self.group(*at, records & 15, key, services),
-                _ => self.group_of_ranges(*at, records & 15, key, services),
-            })
-        })
+        let mut best = last;
+        // Eight groups a word, see `group` for the bits of one.
+        let mut words = [0u64; LANES / 8];
+        for number in 0..groups.count.min(LANES) {
+            let (at, records) = (groups.at[number], groups.records[number]);
+            if records & RANGES == 0 {
+                let holds = self.group(at, records & 15, key);
+                words[number / 8] |= u64::from(holds) << (number % 8 * 8);
+            } else {
+                best = best.min(self.group_of_ranges(at, records & 15, key, services));
+            }
+        }
+        for (word, at) in words.iter_mut().zip(groups.at.as_chunks::<8>().0) {
+            while *word != 0 {
+                let bit = word.trailing_zeros();
+                *word &= *word - 1;
+                let record = (bit >> 1 & 3) | (bit & 1) << 2;
+                let from = at[(bit >> 3) as usize & 7] + record * 16;
+                let tail: u64 = self.at(from + 8);
+                let served = self.served((tail >> 32) as u32 & 0xffff, services);
+                best = best.min(tail as u32 | u32::from(served).wrapping_sub(1));
+            }
+        }
+        best
     }
 
     /// The first position of the chunks that a packet can meet, if it is before `best`.
@@ -374,39 +394,29 @@ impl<'b> Vector<'b> {
         all >> (service & 63) & 1 != 0
     }
 
+    /// Which records of a group hold by their addresses: bit `2 n` for the first four, `2 n + 1`
+    /// for the others.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
-    fn group(self, at: u32, count: u32, key: &Key, services: &[u32; 3]) -> u32 {
+    fn group(self, at: u32, count: u32, key: &Key) -> u8 {
         let pair = key.address[0] as u32 as i64 | (key.address[1] as u32 as i64) << 32;
         let own = _mm512_set4_epi64(0, pair, 0, pair);
         // Of each record, bytes 14 and 15 to the low bytes of its first two numbers.
         let pick = _mm512_set4_epi32(-1, -1, !0xff | 15, !0xff | 14);
-        let half = |first: u32| {
-            let left = count.saturating_sub(first).min(4);
-            let lanes = ((1u32 << (left * 2)) - 1) as u8;
-            let from = self.bytes.as_ptr().wrapping_add((at + first * 16) as usize);
+        let lanes = _bzhi_u32(0xffff, count * 2);
+        let half = |lanes: u8, at: u32| {
+            let from = self.bytes.as_ptr().wrapping_add(at as usize);
             // SAFETY: only lanes of records that the group has are read.
             let records = unsafe { _mm512_maskz_loadu_epi64(lanes, from.cast()) };
             let shifts = _mm512_shuffle_epi8(records, pick);
             let differs = _mm512_srlv_epi32(_mm512_xor_si512(records, own), shifts);
-            let differs = u32::from(_mm512_test_epi32_mask(differs, differs));
-            !(differs | differs >> 1) & 0x1111 & ((1u32 << (left * 4)) - 1)
+            _mm512_mask_testn_epi64_mask(lanes & 0x55, differs, differs)
         };
-        let mut holds = half(0);
-        if count > 4 {
-            holds |= half(4) << 16;
-        }
-        // Without a branch as long as no two records hold by their addresses: whether one does is
-        // hard to foretell. Without any, the first place is read for nothing; it exists.
-        loop {
-            let record = at + (holds.trailing_zeros() & 28) * 4;
-            let service = u32::from(self.at::<u16>(record + 12));
-            let served = u32::from(self.served(service, services)) & u32::from(holds != 0);
-            let position = self.at::<u32>(record + 8) | served.wrapping_sub(1);
-            holds &= holds.wrapping_sub(1);
-            if holds == 0 || served != 0 {
-                return position;
-            }
+        let first = half(lanes as u8, at);
+        match lanes >> 8 {
+            0 => first,
+            // Seldom: reading on would ask for a line for nothing.
+            more => first | half(more as u8, at + 64) << 1,
         }
     }
 }

@@ -86,7 +86,10 @@ impl Context<'_, '_> {
                 u32::from(bits) & test.a != 0
             }
             layout::TEST_PROPOSED => self.proposed_by == Some(test.a),
-            layout::TEST_HANDLING => u32::from(packet.handling) & test.a != 0,
+            layout::TEST_HANDLING => {
+                let changed = test.b != 0 && passage.mark != packet.mark;
+                u32::from(packet.handling) & test.a != 0 && !changed
+            }
             layout::TEST_PACKET_TYPE => packet_type(packet.packet_type) == test.a,
             layout::TEST_OWNER => packet.owner.is_some_and(|(uid, gid)| match test.small {
                 1 => (test.a..=test.b).contains(&uid),

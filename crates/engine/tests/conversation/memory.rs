@@ -33,7 +33,7 @@ fn hash_limit(rng: &mut Rng) -> HistoryKind {
         rate: if bytes {
             rng.u64(1..20_000)
         } else {
-            rng.u64(1..30_000)
+            rng.u64(1..3_000_000)
         },
         burst: if bytes {
             rng.u64(50..5000)

@@ -158,7 +158,10 @@ fn one(
 }
 
 /// Sends one datagram to the far end of every flow, from a socket that throws answers away.
-fn open_flows(loaded: &Loaded, trace: &Trace) -> Result<UdpSocket> {
+///
+/// # Errors
+/// When a socket can't be had or sent from.
+pub fn open_flows(loaded: &Loaded, trace: &Trace) -> Result<UdpSocket> {
     let first = trace.headers.first().context("no flows")?;
     let family = trace.family;
     let here = SocketAddr::new(ip(first.destination, family), first.destination_port);

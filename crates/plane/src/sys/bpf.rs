@@ -76,8 +76,28 @@ pub fn attach_tcx(program: BorrowedFd<'_>, interface: u32, egress: bool) -> io::
     } else {
         libbpf_sys::BPF_TCX_INGRESS
     };
+    attach_tcx_with(program, interface, kind, 0)
+}
+
+/// Attach a tcx program on the way in, ahead of those that are there.
+pub fn attach_tcx_first(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
+    attach_tcx_with(
+        program,
+        interface,
+        libbpf_sys::BPF_TCX_INGRESS,
+        libbpf_sys::BPF_F_BEFORE,
+    )
+}
+
+fn attach_tcx_with(
+    program: BorrowedFd<'_>,
+    interface: u32,
+    kind: libbpf_sys::bpf_attach_type,
+    flags: u32,
+) -> io::Result<OwnedFd> {
     let options = libbpf_sys::bpf_link_create_opts {
         sz: size_of::<libbpf_sys::bpf_link_create_opts>() as libbpf_sys::size_t,
+        flags,
         ..Default::default()
     };
     // SAFETY: the options are a live value with its size set.

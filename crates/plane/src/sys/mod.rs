@@ -9,6 +9,7 @@ pub mod memory;
 pub mod namespace;
 pub mod ring;
 pub mod socket;
+pub mod zone;
 
 /// The error of the last system call, when `result` is negative.
 fn check(result: i32) -> std::io::Result<i32> {

@@ -456,6 +456,7 @@ fn header(cond: &Cond) -> Option<Header> {
         | Cond::ProposedBy(_)
         | Cond::State(_)
         | Cond::Ipsec { .. }
+        | Cond::RouteBack { .. }
         | Cond::Ct(_)
         | Cond::Mark { .. }
         | Cond::Connmark { .. }

@@ -79,6 +79,14 @@ pub fn pure_condition(
             };
             (packet.handling & bit != 0).into()
         }
+        Cond::RouteBack { loose, marked } => {
+            let bit = match loose {
+                true => handling::ROUTE_BACK_LOOSE,
+                false => handling::ROUTE_BACK,
+            };
+            let changed = *marked && passage.mark != packet.mark;
+            (packet.handling & bit != 0 && !changed).into()
+        }
         Cond::Mark { value, mask } => (passage.mark & mask == *value).into(),
         Cond::Mac(address) => match packet.mac {
             Some(mac) => (mac == *address).into(),

@@ -10,6 +10,7 @@
 //! it has not been looked at before.
 
 mod allocation;
+pub(crate) mod candidates;
 mod dynamic;
 mod fields;
 pub mod history;

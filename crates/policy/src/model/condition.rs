@@ -173,6 +173,14 @@ pub enum Cond {
         /// Leaving instead of coming.
         out: bool,
     },
+    /// Routing has a way back to the packet's source, out of the interface that received it.
+    RouteBack {
+        /// Out of whatever interface.
+        loose: bool,
+        /// As packets with this packet's mark are routed, which no rule may have changed so far
+        /// (else there is no way back); without, as packets with no mark.
+        marked: bool,
+    },
     /// Fields of the flow entry.
     Ct(CtField),
     /// `mark & mask == value`, on the packet.

@@ -70,7 +70,7 @@ pub struct HashLimit {
     pub key: HashKey,
     /// `true`: holds while the rate is exceeded (`above`); `false`: while it is not (`upto`).
     pub above: bool,
-    /// Packets: time for one token in units of 100 microseconds. Bytes: bytes per second.
+    /// Packets: microseconds for one token. Bytes: bytes per second.
     pub rate: u64,
     /// Tokens (packets) or bytes it can hold.
     pub burst: u64,

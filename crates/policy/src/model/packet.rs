@@ -50,6 +50,10 @@ pub mod handling {
     pub const IPSEC_IN: u8 = 1;
     /// It is routed to leave through IPsec.
     pub const IPSEC_OUT: u8 = 2;
+    /// Its source is routed out of the interface that received it.
+    pub const ROUTE_BACK: u8 = 4;
+    /// Its source is routed out of some interface.
+    pub const ROUTE_BACK_LOOSE: u8 = 8;
 }
 
 /// Direction within a flow.

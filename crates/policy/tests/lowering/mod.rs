@@ -17,6 +17,15 @@ pub fn lower_files(
     files: &[(Family, &str)],
     options: &LowerOptions<'_>,
 ) -> (Option<Policy>, LowerReport) {
+    lower_with(files, SETS, options)
+}
+
+/// The same with these sets.
+pub fn lower_with(
+    files: &[(Family, &str)],
+    sets: &str,
+    options: &LowerOptions<'_>,
+) -> (Option<Policy>, LowerReport) {
     let mut parsed = Vec::new();
     for (index, (family, text)) in files.iter().enumerate() {
         let (file, found) = parse_as(text, SourceId(index as u16), *family);
@@ -24,7 +33,7 @@ pub fn lower_files(
         assert!(errors.is_empty(), "{errors:?} in\n{text}");
         parsed.push(file);
     }
-    let (sets, found) = ipset::parse(SETS, SourceId(files.len() as u16));
+    let (sets, found) = ipset::parse(sets, SourceId(files.len() as u16));
     assert!(found.is_empty(), "{found:?}");
     let mut inputs = vec![Input::Sets {
         name: "sets",

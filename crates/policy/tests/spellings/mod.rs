@@ -213,7 +213,8 @@ pub static SPELLINGS: &[Spelling] = &[
     ]),
     m("time", "", &[
         "", "--timestart 8:00 --timestop 17:30:15", "--weekdays Mon,Tu,7 ! --monthdays 1,31",
-        "--datestart 2020-01-02T03:04 --datestop 2030", "! --weekdays Sa,Su --contiguous",
+        "--datestart 2020-01-02T03:04 --datestop 2030",
+        "! --weekdays Sa,Su --timestart 22:00 --timestop 6:00 --contiguous",
         "--kerneltz --timestart 22:00 --timestop 6:00", "--utc --timestart 1:00", "--localtz",
         "! --weekdays Mon,Tue,Wed,Thu,Fri,Sat,Sun",
     ]),

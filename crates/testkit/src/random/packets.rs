@@ -343,7 +343,7 @@ impl PacketSource {
                 PacketType::Outgoing
             },
             owner: None,
-            handling: *pick(rng, &[0, 0, 0, 1, 2, 32, 64, 96]),
+            handling: *pick(rng, &[0, 0, 0, 1, 2, 4, 8, 12, 32, 64, 96]),
         }
     }
 

@@ -528,6 +528,10 @@ fn transport(rng: &mut Rng, family: Family) -> Vec<Cond> {
 fn rare(rng: &mut Rng, sets: &[NamedSet], state: bool) -> Cond {
     let (a, b) = (rng.u16(20..200), rng.u16(20..1500));
     match rng.u8(..9) {
+        7 if rng.bool() => Cond::RouteBack {
+            loose: rng.bool(),
+            marked: rng.bool(),
+        },
         7 => Cond::Ipsec { out: rng.bool() },
         0 => Cond::Length(RangeSet::range(a.min(b), a.max(b))),
         1 => Cond::Ttl(*pick(rng, &[Cmp::Eq(64), Cmp::Lt(64), Cmp::Gt(1)])),

@@ -57,6 +57,7 @@ fn cut(kind: DataLink, bytes: &[u8]) -> Result<Network, &'static str> {
         DataLink::RAW => ip(bytes, UNKNOWN),
         DataLink::NULL | DataLink::LOOP => null(bytes),
         DataLink::LINUX_SLL => cooked(bytes),
+        DataLink::FDDI => fddi(bytes),
         other => match u32::from(other) {
             LINK_IPV4 | LINK_IPV6 | 12 | 14 => ip(bytes, UNKNOWN),
             LINK_SLL2 => cooked2(bytes),
@@ -116,6 +117,19 @@ fn ethernet(bytes: &[u8]) -> Result<Network, &'static str> {
     by_ethertype(kind, &bytes[at + 2..], link)
 }
 
+/// FDDI with LLC and SNAP (RFC 1188): frame control, destination, source, eight bytes of LLC whose
+/// last two are the type.
+fn fddi(bytes: &[u8]) -> Result<Network, &'static str> {
+    match (hardware(bytes, 7), half(bytes, 19), bytes.get(13..16)) {
+        (source, Some(kind), Some([0xaa, 0xaa, 3])) => {
+            let link = LinkAddress { source, ..UNKNOWN };
+            by_ethertype(kind, &bytes[21..], link)
+        }
+        (_, Some(_), _) => Err("not IP"),
+        _ => Err("FDDI header cut short"),
+    }
+}
+
 /// BSD loopback: four bytes of address family in the byte order of the machine that captured.
 fn null(bytes: &[u8]) -> Result<Network, &'static str> {
     match bytes.get(4..) {
@@ -172,6 +186,18 @@ mod tests {
 
     fn framed(header: &[u8]) -> Vec<u8> {
         [header, &IPV4].concat()
+    }
+
+    #[test]
+    fn fddi_has_its_type_behind_snap() {
+        let mut header = [0x50, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12].to_vec();
+        header.extend([0xaa, 0xaa, 3, 0, 0, 0, 8, 0]);
+        let found = network(DataLink::FDDI, &framed(&header), 25).unwrap();
+        assert_eq!(found.bytes, IPV4);
+        assert_eq!(found.link.source, Some([7, 8, 9, 10, 11, 12]));
+        assert!(network(DataLink::FDDI, &header[..20], 20).is_err());
+        header[13] = 0;
+        assert_eq!(network(DataLink::FDDI, &framed(&header), 25), Err("not IP"));
     }
 
     #[test]

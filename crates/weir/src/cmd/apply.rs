@@ -135,11 +135,9 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         applied: false,
         generation: None,
         previous: None,
-        rules: match &loaded.ruleset {
-            // As they are numbered, with the last one.
-            Some(ruleset) => ruleset.rules.len(),
-            None => policy.chains.iter().map(|chain| chain.rules.len()).sum(),
-        },
+        rules: loaded
+            .rules
+            .unwrap_or_else(|| policy.chains.iter().map(|chain| chain.rules.len()).sum()),
         image_bytes: compiled.image.len(),
         milliseconds: 0,
         confirm_seconds: args.confirm,

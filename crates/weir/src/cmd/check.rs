@@ -15,7 +15,7 @@ use crate::spec::hook_name;
 use serde::Serialize;
 use weir_engine::compile::Compiled;
 use weir_policy::compare::{Options as ExactOptions, unreached};
-use weir_policy::model::Policy;
+use weir_policy::model::{Policy, RuleId};
 use weir_policy::syntax::Severity;
 
 /// Options of `weir check`.
@@ -78,10 +78,13 @@ struct NotEnforced {
 
 /// A rule that no packet can match.
 #[derive(Debug, Serialize)]
-struct NeverMatched {
-    rule: String,
-    name: String,
-    text: String,
+pub struct NeverMatched {
+    /// `file:line`.
+    pub rule: String,
+    /// Its chain and number.
+    pub name: String,
+    /// The rule.
+    pub text: String,
 }
 
 /// What the dearest packet can cause at one root.
@@ -99,10 +102,10 @@ struct Cost {
 /// Checks.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     if crate::ipf::is_meant(&args.files.files, &args.files.reading)? {
-        return crate::ipf::check::check(&args.files, out);
+        return crate::ipf::check::check(&args.files, args.unreachable, out);
     }
     if crate::ipfw::is_meant(&args.files.files, &args.files.reading)? {
-        return crate::ipfw::check::run(&args.files, &args.facts, out);
+        return crate::ipfw::check::run(&args.files, &args.facts, args.unreachable, out);
     }
     let loaded = input::read_and_lower(&args.files)?;
     let compiled = match loaded.policy() {
@@ -119,7 +122,8 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     if args.unreachable
         && let Ok(policy) = loaded.policy()
     {
-        summary.never_matched = Some(never_matched(policy, &loaded)?);
+        let text = |id| loaded.text(id);
+        summary.never_matched = Some(never_matched(policy, &text)?);
     }
     if out.is_json() {
         out.object(&report(&summary))?;
@@ -200,16 +204,28 @@ fn tables(policy: &Policy) -> Vec<TableSummary> {
     out
 }
 
-fn never_matched(policy: &Policy, loaded: &Loaded) -> anyhow::Result<Vec<NeverMatched>> {
+/// The rules that no packet can match, on any way through the host. `text`: a rule as written.
+pub fn never_matched(
+    policy: &Policy,
+    text: &dyn Fn(RuleId) -> Option<String>,
+) -> anyhow::Result<Vec<NeverMatched>> {
     let found = unreached(policy, ExactOptions::default().nodes)
         .map_err(|error| failure(Exit::Unsupported, error.to_string()))?;
     let places = Places::of(policy);
     let rules = found.rules.into_iter().map(|id| NeverMatched {
         rule: places.location(id).unwrap_or_default(),
         name: places.name(id).unwrap_or_default(),
-        text: loaded.text(id).unwrap_or_default().trim().to_owned(),
+        text: text(id).unwrap_or_default().trim().to_owned(),
     });
     Ok(rules.collect())
+}
+
+/// Prints them, a line each.
+pub fn print_never_matched(rules: &[NeverMatched], out: &mut Output) -> anyhow::Result<()> {
+    for NeverMatched { rule, name, text } in rules {
+        out.line(format!("never matched: {rule} ({name}): {text}"))?;
+    }
+    Ok(())
 }
 
 fn costs(compiled: &Compiled) -> Vec<Cost> {
@@ -273,10 +289,7 @@ fn text(out: &mut Output, summary: &Summary, cost: bool) -> anyhow::Result<()> {
             "worst packet: {loads} loads to classify, {entries} rules to go through, in one chain"
         ))?;
     }
-    for rule in summary.never_matched.iter().flatten() {
-        let NeverMatched { rule, name, text } = rule;
-        out.line(format!("never matched: {rule} ({name}): {text}"))?;
-    }
+    print_never_matched(summary.never_matched.as_deref().unwrap_or_default(), out)?;
     if cost {
         out.line("")?;
         out.table(&cost_table(&summary.cost))?;

@@ -11,6 +11,7 @@ use crate::ipf::live::Live;
 use crate::ipf::{interface_exists, tunables};
 use crate::output::Output;
 use std::path::PathBuf;
+use weir_policy::dialect::ipf::ast::Rule;
 use weir_policy::dialect::ipf::{Form, Language, PrintOptions, print_rule};
 use weir_policy::model::Family;
 use weir_policy::syntax::Severity;
@@ -67,7 +68,7 @@ pub struct Args {
     /// Exchange active and inactive lists.
     #[arg(short = 's')]
     swap: bool,
-    /// Tunables: `list` prints the names that weir knows.
+    /// Tunables of the enforced lists: `list`, name, or name=value.
     #[arg(short = 'T', value_name = "TUNABLES")]
     tunables: Vec<String>,
     /// Print each rule as loaded.
@@ -99,19 +100,12 @@ pub struct Args {
 /// Changes, or reads and prints.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     if args.tunables.iter().any(|list| list == "list") {
-        for name in tunables::names() {
-            out.line(name)?;
-        }
-        return Ok(Exit::Done);
+        return tunables_of(args, out);
     }
     if args.nothing {
         return read_only(args, out);
     }
-    let wants = [
-        (args.authentication, "-P"),
-        (!args.log.is_empty(), "-l"),
-        (!args.tunables.is_empty(), "-T"),
-    ];
+    let wants = [(args.authentication, "-P"), (!args.log.is_empty(), "-l")];
     if let Some((_, what)) = wants.iter().find(|(wanted, _)| *wanted) {
         let message = format!("{what} is not offered for the enforced lists");
         return Err(failure(Exit::Unsupported, message));
@@ -136,6 +130,49 @@ fn flush_of(args: &Args) -> anyhow::Result<Vec<char>> {
     }
 }
 
+/// `-T list`: the tunables that the enforced lists have, with their values.
+fn tunables_of(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    let live = Live::open(args.netns.as_deref())?;
+    for (name, usual) in tunables::ENFORCED {
+        out.line(value_line(&live, name, usual))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn value_line(live: &Live, name: &str, usual: u32) -> String {
+    let said = live.settings().iter().rev();
+    let mut said = said.filter(|known| tunables::canonical(&known.0) == Some(name));
+    let value = said.next().map_or(usual, |known| known.1);
+    format!("{name}\tcurrent {value}")
+}
+
+/// `-T name` prints, `-T name=value` says another value; whether any was said.
+fn tune(args: &Args, live: &mut Live, out: &mut Output) -> anyhow::Result<bool> {
+    let mut changed = false;
+    let all = args.tunables.iter().flat_map(|list| list.split(','));
+    for part in all.map(str::trim).filter(|part| !part.is_empty()) {
+        let (name, value) = part
+            .split_once('=')
+            .map_or((part, None), |(n, v)| (n, Some(v)));
+        let known = tunables::canonical(name.trim());
+        let row = tunables::ENFORCED.iter().find(|row| Some(row.0) == known);
+        let Some(&(name, usual)) = row else {
+            let names: Vec<&str> = tunables::ENFORCED.iter().map(|row| row.0).collect();
+            let message = format!("-T {name}: the enforced lists have {}", names.join(", "));
+            return Err(failure(Exit::Unsupported, message));
+        };
+        match value {
+            None => out.line(value_line(live, name, usual))?,
+            Some(value) => {
+                let number = tunables::number(value);
+                live.set(name, number.map_err(|why| failure(Exit::Usage, why))?);
+                changed = true;
+            }
+        }
+    }
+    Ok(changed)
+}
+
 fn change(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let change = Change {
         flush: flush_of(args)?,
@@ -147,22 +184,24 @@ fn change(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         swap: args.swap,
         verbose: args.verbose,
     };
-    let switches = args.disable || args.enable || args.resync;
+    let switches = args.disable || args.enable || args.resync || !args.tunables.is_empty();
     if change.is_nothing() && !switches {
         return Err(failure(
             Exit::Usage,
-            "nothing to do: give -f FILE, -F LIST, -s, -z or -Z",
+            "nothing to do: give -f FILE, -F LIST, -s, -z, -Z or -T",
         ));
     }
     let mut live = Live::open(args.netns.as_deref())?;
     if args.dialect == "hpux" {
         live.speak_hpux()?;
     }
+    let tuned = tune(args, &mut live, out)?;
     let exit = match change.is_nothing() {
         true => Exit::Done,
         false => change.run(&mut live, &reading_of(args), out)?,
     };
-    if args.resync && change.is_nothing() && live.kernel.generation().is_some() {
+    let again = args.resync && live.kernel.generation().is_some() || tuned;
+    if again && (change.is_nothing() || tuned) {
         let rules = live.listed();
         live.replace(&rules, &[])?;
     }
@@ -215,7 +254,12 @@ fn read_only(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     };
     if args.verbose {
         for rule in rules.file.rules() {
-            out.line(print_rule(rule, &options))?;
+            // As the original prints them: where a rule was put isn't part of it.
+            let plain = Rule {
+                insert: None,
+                ..rule.clone()
+            };
+            out.line(print_rule(&plain, &options))?;
         }
     }
     match wrong {

@@ -6,20 +6,21 @@
 //! and as in the original closing connections are forgotten behind each packet. Saved tests of
 //! users run unchanged: options combine as there (`-br rules -i packets`).
 
-use crate::exit::{Exit, OrExit, failure};
+use crate::exit::{Exit, failure};
 use crate::ipf::files::{Reading, Rules};
 use crate::ipf::packets::{Format, TestPacket, read};
+use crate::ipf::sent::Sent;
+use crate::ipf::test_log::TestLog;
 use crate::ipf::text::fix_checksums;
 use crate::ipf::{show, tunables};
 use crate::output::Output;
-use std::io::Write;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use weir_engine::packet::ipf::ipf_packet;
 use weir_policy::dialect::ipf::ast::Destination;
 use weir_policy::dialect::ipf::{Language, PrintOptions, print_rule};
 use weir_policy::eval::ipf::limit::host;
-use weir_policy::eval::ipf::log::Style;
+use weir_policy::eval::ipf::log::Reason;
 use weir_policy::eval::ipf::{Evaluator, Judgement, Settings};
 use weir_policy::model::Family;
 use weir_policy::syntax::Severity;
@@ -44,7 +45,7 @@ pub struct Args {
     dump: bool,
     /// Format of the packets.
     #[arg(short = 'F', value_name = "FORMAT", default_value = "text", ignore_case = true,
-          value_parser = ["text", "hex", "pcap"])]
+          value_parser = ["text", "hex", "pcap", "snoop"])]
     format: String,
     /// Packets; standard input without it, or with `-`.
     #[arg(short = 'i', value_name = "FILE")]
@@ -52,13 +53,13 @@ pub struct Args {
     /// Interface of packets that name none.
     #[arg(short = 'I', value_name = "INTERFACE", default_value = "anon0")]
     interface: String,
-    /// Write what was logged to a file, as `ipmon` prints it.
+    /// Save what is logged; `weir ipmon -f FILE` prints it.
     #[arg(short = 'l', value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Translation rules: refused, weir translates no addresses.
+    /// Translation rules: read; refused where one translates, as weir translates no addresses.
     #[arg(short = 'N', value_name = "FILE")]
     nat: Vec<PathBuf>,
-    /// Save sent packets: not offered.
+    /// Save packets that are sent to /tmp/INTERFACE, from the IP header on.
     #[arg(short = 'o')]
     save: bool,
     /// Pools.
@@ -109,50 +110,38 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let format = match &*args.format.to_ascii_lowercase() {
         "hex" => Format::Hex,
         "pcap" => Format::Pcap,
+        "snoop" => Format::Snoop,
         _ => Format::Text,
     };
     let packets = read(args.input.as_deref(), format, !reading.no_names)?;
-    let mut evaluator = Evaluator::new(&rules.set, rules.tables.clone(), settings);
+    let mut test = Test {
+        args,
+        evaluator: Evaluator::new(&rules.set, rules.tables.clone(), settings),
+        log: TestLog::default(),
+        sent: args.save.then(Sent::new),
+    };
     if args.verbose {
         for rule in &rules.set.rules {
             eprintln!("{}", print_rule(rule, &PrintOptions::default()));
         }
     }
     for mut packet in packets {
-        one(args, &mut evaluator, &mut packet, out)?;
+        test.one(&mut packet, out)?;
     }
     if let Some(path) = &args.log {
-        let mut text = String::new();
-        for record in &evaluator.log {
-            text += &record.line(Style::default());
-            text.push('\n');
-        }
-        for record in &evaluator.limits.records {
-            text += record;
-            text.push('\n');
-        }
-        let written = std::fs::File::create(path).and_then(|mut f| f.write_all(text.as_bytes()));
-        written.or_exit(Exit::Usage, format!("can't write {}", path.display()))?;
+        test.log.write(path)?;
     }
     if args.dump {
-        dump(&evaluator, out)?;
+        dump(&test.evaluator, out)?;
     }
     Ok(Exit::Done)
 }
 
 fn refuse(args: &Args) -> anyhow::Result<()> {
-    if !args.nat.is_empty() {
-        let message = "weir translates no addresses: -N is refused; `weir ipnat -nf FILE` reads \
-                       and prints translation rules, the kernel's nat table can do their work";
-        return Err(failure(Exit::Unsupported, message));
-    }
-    if args.save {
-        let message = "-o is not offered: verdicts go to standard output, packets nowhere";
-        return Err(failure(Exit::Unsupported, message));
-    }
     let list = args.tunables.iter().any(|list| list == "list");
-    if args.rules.is_empty() && args.pools.is_empty() && !list {
-        return Err(failure(Exit::Usage, "no rules loaded: give -r or -P"));
+    let none = args.rules.is_empty() && args.pools.is_empty() && args.nat.is_empty();
+    if none && !list {
+        return Err(failure(Exit::Usage, "no rules loaded: give -r, -P or -N"));
     }
     let from_stdin = |path: &PathBuf| path.as_os_str() == "-";
     let packets_too = args.input.as_ref().is_none_or(from_stdin);
@@ -176,7 +165,9 @@ fn prepare(args: &Args) -> anyhow::Result<(Reading, Rules, Settings)> {
         no_names: args.no_names,
         told: true,
     };
-    let rules = Rules::read(&args.rules, &args.pools, &reading)?;
+    let mut rules = Rules::read(&args.rules, &args.pools, &reading)?;
+    rules.add_translations_of(&args.nat)?;
+    rules.refuse_translations();
     rules.tell(Severity::Warning);
     rules.check()?;
     let mut settings = Settings {
@@ -200,47 +191,84 @@ fn prepare(args: &Args) -> anyhow::Result<(Reading, Rules, Settings)> {
     Ok((reading, rules, settings))
 }
 
-fn one(
-    args: &Args,
-    evaluator: &mut Evaluator<'_>,
-    packet: &mut TestPacket,
-    out: &mut Output,
-) -> anyhow::Result<()> {
-    let four = packet.bytes.first().is_some_and(|byte| byte >> 4 == 4);
-    if four && args.checksums {
-        fix_checksums(&mut packet.bytes);
-    }
-    if let (true, Some(source), Some(own)) = (four, args.source, packet.bytes.get(12..16)) {
-        packet.out = own != source.octets();
-    }
-    let interface = match packet.interface.as_deref() {
-        None | Some("") => args.interface.as_str(),
-        Some(name) => name,
-    };
-    if let Some(address) = packet.address {
-        let own = vec![(Family::V4, u128::from(address))];
-        evaluator.interfaces.insert(interface.to_owned(), own);
-    }
-    let read = ipf_packet(&packet.bytes, packet.out, interface, packet.link);
-    let judgement = evaluator.judge(&read, NOW_MS);
-    if args.verbose {
-        explain(evaluator, &judgement);
-    }
-    for destination in judgement.routed.iter().flatten() {
-        if let Some(name) = destination_name(destination) {
-            out.raw(show_packet(args, &packet.bytes, true, &name).as_bytes())?;
+/// A test while it runs.
+struct Test<'t> {
+    args: &'t Args,
+    evaluator: Evaluator<'t>,
+    log: TestLog,
+    /// With -o: the files of sent packets.
+    sent: Option<Sent>,
+}
+
+impl Test<'_> {
+    fn one(&mut self, packet: &mut TestPacket, out: &mut Output) -> anyhow::Result<()> {
+        let args = self.args;
+        let four = packet.bytes.first().is_some_and(|byte| byte >> 4 == 4);
+        if four && args.checksums {
+            fix_checksums(&mut packet.bytes);
         }
-    }
-    let word = judgement.outcome.words();
-    match args.brief {
-        true => out.line(word)?,
-        false => {
-            let shown = show_packet(args, &packet.bytes, packet.out, interface);
-            out.raw(format!("{word} {shown}--------------\n").as_bytes())?;
+        if let (true, Some(source), Some(own)) = (four, args.source, packet.bytes.get(12..16)) {
+            packet.out = own != source.octets();
         }
+        let interface = match packet.interface.as_deref() {
+            None | Some("") => args.interface.as_str(),
+            Some(name) => name,
+        };
+        if let Some(address) = packet.address {
+            let own = vec![(Family::V4, u128::from(address))];
+            let interfaces = &mut self.evaluator.interfaces;
+            interfaces.insert(interface.to_owned(), own);
+        }
+        let read = ipf_packet(&packet.bytes, packet.out, interface, packet.link);
+        let judgement = self.evaluator.judge(&read, NOW_MS);
+        self.log.packet(&mut self.evaluator, &packet.bytes, NOW_MS);
+        if args.verbose {
+            explain(&self.evaluator, &judgement);
+        }
+        self.send(&judgement, packet, interface, out)?;
+        let shown = || show_packet(args, &packet.bytes, packet.out, interface);
+        let word = judgement.outcome.words();
+        match (args.brief, args.nat.is_empty()) {
+            (true, true) => out.line(word)?,
+            (false, true) => out.raw(format!("{word} {}--------------\n", shown()).as_bytes())?,
+            // With translation rules the packet is the answer, or why there is none any more.
+            (true, false) if judgement.passes => out.raw(shown().as_bytes())?,
+            (true, false) => {
+                let number = judgement.reason.map_or(0, Reason::number);
+                out.line(number.to_string())?;
+            }
+            (false, false) => out.raw(format!(" {}--------------\n", shown()).as_bytes())?,
+        }
+        self.log.flushed(&mut self.evaluator, NOW_MS);
+        Ok(())
     }
-    evaluator.flush_closing(NOW_MS);
-    Ok(())
+
+    /// Packets that rules send elsewhere are printed; all that are sent are saved with -o.
+    fn send(
+        &mut self,
+        judgement: &Judgement,
+        packet: &TestPacket,
+        interface: &str,
+        out: &mut Output,
+    ) -> anyhow::Result<()> {
+        let mut sent = Vec::new();
+        for destination in judgement.routed.iter().flatten() {
+            if let Some(name) = destination_name(destination) {
+                out.raw(show_packet(self.args, &packet.bytes, true, &name).as_bytes())?;
+                // Behind the colon stands the next hop.
+                sent.push(name.split(':').next().unwrap_or_default().to_owned());
+            }
+        }
+        if packet.out && judgement.passes {
+            sent.push(interface.to_owned());
+        }
+        if let Some(files) = &mut self.sent {
+            for name in &sent {
+                files.packet(name, &packet.bytes)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn show_packet(args: &Args, bytes: &[u8], out: bool, interface: &str) -> String {

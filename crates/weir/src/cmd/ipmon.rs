@@ -9,16 +9,21 @@ use crate::enforce::nothing_enforced;
 use crate::exit::{Exit, OrExit, failure};
 use crate::input;
 use crate::ipf::live::Live;
+use crate::ipf::names::Names;
 use crate::ipf::records::Saved;
 use crate::ipf::state_records::{self, Line};
 use crate::kernel::{Kernel, plane_error};
 use crate::output::Output;
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_policy::eval::ipf::log::{Record, Style, date};
+use weir_policy::dialect::ipf::words;
+use weir_policy::eval::ipf::log::{Style, date};
 use weir_policy::model::Policy;
 
 /// Options of `weir ipmon`.
@@ -28,7 +33,7 @@ use weir_policy::model::Policy;
     reason = "they are the original's flags"
 )]
 pub struct Args {
-    /// All kinds of records (the default).
+    /// All kinds of records: those of packets, states and translations.
     #[arg(short = 'a')]
     all: bool,
     /// Print the bytes behind the headers of packets whose rules log the body.
@@ -37,27 +42,42 @@ pub struct Args {
     /// Save records to a file, to be read with -f.
     #[arg(short = 'B', value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Print the records of a file that -B wrote.
+    /// Go on in the background; needs -s, -B or a log file.
+    #[arg(short = 'D')]
+    background: bool,
+    /// Print the records of a file that -B or `weir ipftest -l` wrote.
     #[arg(short = 'f', value_name = "FILE")]
     from: Option<PathBuf>,
     /// Forget the records that wait.
     #[arg(short = 'F')]
     flush: bool,
+    /// The facility of lines whose rule says none.
+    #[arg(short = 'L', value_name = "FACILITY")]
+    facility: Option<String>,
     /// Names for addresses and ports, of /etc/hosts and /etc/services.
     #[arg(short = 'n')]
     names: bool,
-    /// Only these kinds: N translations, S states, I packets.
+    /// Only these kinds: N translations, S states, I packets (the default).
     #[arg(short = 'o', value_name = "NSI")]
     only: Option<String>,
     /// All kinds but these.
     #[arg(short = 'O', value_name = "NSI")]
     but: Option<String>,
+    /// Ports as numbers: they are, without -n.
+    #[arg(short = 'p')]
+    numbers: bool,
+    /// Write the number of the process to a file.
+    #[arg(short = 'P', value_name = "FILE")]
+    pid_file: Option<PathBuf>,
     /// HP-UX: the summaries of cumulative limits, which begin to count anew; then ends.
     #[arg(short = 'r')]
     cumulative: bool,
     /// Send the lines to syslog, without their date.
     #[arg(short = 's')]
     syslog: bool,
+    /// Only what comes from now on: as -F.
+    #[arg(short = 't')]
+    tail: bool,
     /// Sequence, acknowledgement and window of TCP.
     #[arg(short = 'v')]
     verbose: bool,
@@ -94,7 +114,13 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         let message = format!("`{letter}` is no kind of record: N, S and I are");
         return Err(failure(Exit::Usage, message));
     }
+    if args.background {
+        return go_on_behind(args);
+    }
     let mut writer = Writer::of(args, out)?;
+    if let Some(path) = &args.pid_file {
+        note_process(path, std::process::id())?;
+    }
     if let Some(path) = &args.from {
         return saved(path, &mut writer);
     }
@@ -102,6 +128,63 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         return cumulative(args, &mut writer);
     }
     follow(args, &mut writer)
+}
+
+fn note_process(path: &Path, number: u32) -> anyhow::Result<()> {
+    let written = std::fs::write(path, format!("{number}\n"));
+    written.or_exit(Exit::Usage, format!("can't write {}", path.display()))
+}
+
+/// The words of the same monitor, in the foreground.
+fn again(args: &Args) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec!["ipmon".into()];
+    for (wanted, word) in [
+        (args.all, "-a"),
+        (args.body, "-b"),
+        (args.flush || args.tail, "-F"),
+        (args.names, "-n"),
+        (args.syslog, "-s"),
+        (args.verbose, "-v"),
+        (args.hex, "-x"),
+    ] {
+        words.extend(wanted.then(|| word.into()));
+    }
+    let text = |value: &Option<String>| value.as_ref().map(OsString::from);
+    let number = |value: Option<u64>| value.map(|value| OsString::from(value.to_string()));
+    for (word, value) in [
+        ("-B", args.save.clone().map(PathBuf::into_os_string)),
+        ("-L", text(&args.facility)),
+        ("-o", text(&args.only)),
+        ("-O", text(&args.but)),
+        ("--netns", text(&args.netns)),
+        ("--count", number(args.count)),
+        ("--seconds", number(args.seconds)),
+    ] {
+        words.extend(value.into_iter().flat_map(|value| [word.into(), value]));
+    }
+    words.extend(args.log.clone().map(PathBuf::into_os_string));
+    words
+}
+
+/// Starts itself again without -D, in a group of its own, and doesn't wait for it.
+fn go_on_behind(args: &Args) -> anyhow::Result<Exit> {
+    if !args.syslog && args.log.is_none() && args.save.is_none() {
+        let message = "-D: nobody would see the lines; give -s, -B FILE or a log file";
+        return Err(failure(Exit::Usage, message));
+    }
+    let own = std::env::current_exe().or_exit(Exit::Kernel, "-D: can't find the program")?;
+    let child = std::process::Command::new(own)
+        .args(again(args))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .or_exit(Exit::Kernel, "-D: can't start the monitor")?;
+    match &args.pid_file {
+        Some(path) => note_process(path, child.id()).map(|()| Exit::Done),
+        None => Ok(Exit::Done),
+    }
 }
 
 /// A saved record.
@@ -169,11 +252,11 @@ fn follow(args: &Args, writer: &mut Writer<'_>) -> anyhow::Result<Exit> {
         let message = "another `weir log` or `weir ipmon` reads the records of this namespace";
         return Err(failure(Exit::Kernel, message));
     };
-    let mut flush = args.flush;
+    let mut flush = args.flush || args.tail;
     while let Some(generation) = live.kernel.generation() {
         let policy = policy_of(&live.kernel)?;
         let mut reader = live.kernel.plane.events().map_err(plane_error)?;
-        let mut states = match writer.states {
+        let mut states = match writer.states || writer.packets {
             true => live.kernel.plane.state_records().map_err(plane_error)?,
             false => None,
         };
@@ -267,6 +350,7 @@ struct Writer<'a> {
     log: Option<File>,
     save: Option<File>,
     names: Names,
+    facility: u8,
     written: u64,
     packets: bool,
     states: bool,
@@ -289,7 +373,9 @@ impl<'a> Writer<'a> {
         };
         let wants = |letter: char| {
             let has = |kinds: &String| kinds.contains(letter);
-            let wanted = args.all || args.only.as_ref().is_none_or(has);
+            // As the original: packets, unless more is asked for.
+            let usual = letter == 'I' || args.but.is_some();
+            let wanted = args.all || args.only.as_ref().map_or(usual, has);
             wanted && !args.but.as_ref().is_some_and(has)
         };
         Ok(Writer {
@@ -297,6 +383,7 @@ impl<'a> Writer<'a> {
             log: args.log.as_ref().map(append).transpose()?,
             save: args.save.as_ref().map(append).transpose()?,
             names: Names::of(args.names),
+            facility: facility(args.facility.as_deref())?,
             written: 0,
             packets: wants('I'),
             states: wants('S'),
@@ -328,7 +415,7 @@ impl<'a> Writer<'a> {
             let headers = record.packet.length - record.packet.data.min(record.packet.length);
             text += &dump(bytes.get(headers as usize..).unwrap_or_default());
         }
-        let facility = record.level.map_or(LOCAL0, |level| level.0);
+        let facility = record.level.map_or(self.facility, |level| level.0);
         self.line(&text, facility * 8 + record.priority())?;
         self.is_last()
     }
@@ -339,9 +426,11 @@ impl<'a> Writer<'a> {
         Ok(self.args.count.is_some_and(|count| self.written >= count))
     }
 
-    /// Writes a record about a state; whether it was the last one that was asked for.
+    /// Writes a record about a state or a limit; whether it was the last one that was asked for.
     fn state(&mut self, line: &Line) -> anyhow::Result<bool> {
-        if !self.states {
+        // What HP-UX says of limits stands among the records of packets.
+        let of_state = line.state.starts_with("STATE:");
+        if !self.states && (of_state || !self.packets) {
             return Ok(false);
         }
         if let Some(file) = &mut self.save {
@@ -353,7 +442,7 @@ impl<'a> Writer<'a> {
             true => line.state.clone(),
             false => format!("{} {}", date(line.time_ms), line.state),
         };
-        self.line(&text, LOCAL0 * 8 + NOTICE)?;
+        self.line(&text, self.facility * 8 + NOTICE)?;
         self.is_last()
     }
 
@@ -371,6 +460,13 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// The number of a facility, by its name.
+fn facility(name: Option<&str>) -> anyhow::Result<u8> {
+    let Some(name) = name else { return Ok(LOCAL0) };
+    let known = words::position(&words::FACILITIES, name);
+    known.ok_or_else(|| failure(Exit::Usage, format!("-L {name}: no such facility")))
+}
+
 /// Sixteen bytes a line, with what of them can be printed.
 fn dump(bytes: &[u8]) -> String {
     let mut out = String::new();
@@ -384,76 +480,6 @@ fn dump(bytes: &[u8]) -> String {
         out += &format!("\n{:<47}        {shown}", digits.join(" "));
     }
     out
-}
-
-/// Names of addresses and ports, as files on this machine have them.
-struct Names {
-    hosts: Vec<(String, String)>,
-    services: Vec<(String, String)>,
-}
-
-impl Names {
-    fn of(wanted: bool) -> Self {
-        let rows = |path: &str| -> Vec<(String, String)> {
-            let text = match wanted {
-                true => std::fs::read_to_string(path).unwrap_or_default(),
-                false => String::new(),
-            };
-            let pair = |line: &str| {
-                let line = line.split('#').next()?;
-                let mut words = line.split_whitespace();
-                Some((words.next()?.to_owned(), words.next()?.to_owned()))
-            };
-            text.lines().filter_map(pair).collect()
-        };
-        Names {
-            // address name; name port/protocol
-            hosts: rows("/etc/hosts"),
-            services: rows("/etc/services"),
-        }
-    }
-
-    fn host(&self, address: &str) -> String {
-        let row = self.hosts.iter().find(|row| row.0 == address);
-        row.map_or(address, |row| &row.1).to_owned()
-    }
-
-    fn end(&self, end: &str, protocol: &str) -> String {
-        match end.split_once(',') {
-            None => self.host(end),
-            Some((address, port)) => {
-                let wanted = format!("{port}/{protocol}");
-                let row = self.services.iter().find(|row| row.1 == wanted);
-                let port = row.map_or(port, |row| &row.0);
-                format!("{},{port}", self.host(address))
-            }
-        }
-    }
-
-    /// The line with names for both ends: `SRC -> DST PR PROTOCOL`.
-    fn put(&self, line: String, record: &Record) -> String {
-        if self.hosts.is_empty() && self.services.is_empty() {
-            return line;
-        }
-        let words: Vec<&str> = line.split(' ').collect();
-        let Some(arrow) = words.iter().position(|word| *word == "->") else {
-            return line;
-        };
-        let protocol = match record.packet.proto {
-            6 => "tcp",
-            17 => "udp",
-            _ => "",
-        };
-        let named =
-            words
-                .iter()
-                .enumerate()
-                .map(|(at, word)| match at + 1 == arrow || at == arrow + 1 {
-                    true => self.end(word, protocol),
-                    false => (*word).to_owned(),
-                });
-        named.collect::<Vec<String>>().join(" ")
-    }
 }
 
 #[cfg(test)]
@@ -481,6 +507,8 @@ mod tests {
             level: Some((16, 4)),
             link: '-',
             bytes: bytes.iter().map(|b| format!("{b:02x}")).collect(),
+            attributes: None,
+            reason: None,
         }
     }
 
@@ -499,23 +527,6 @@ mod tests {
              -S 9 8 4096 IN"
         );
         assert_eq!(record.priority(), 4);
-    }
-
-    #[test]
-    fn names_take_the_place_of_numbers() {
-        let row = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-        let names = Names {
-            hosts: vec![row("10.0.0.2", "server")],
-            services: vec![row("www", "80/tcp")],
-        };
-        let record = saved().record();
-        let line = names.put(record.line(Style::default()), &record);
-        assert!(
-            line.contains(" 10.0.0.1,1024 -> server,www PR tcp "),
-            "{line}"
-        );
-        let none = Names::of(false);
-        assert!(none.put(line.clone(), &record) == line);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod ipfstat;
 pub mod ipftest;
 pub mod ipmon;
 pub mod ipnat;
+pub mod ippool;
 pub mod log;
 pub mod man;
 pub mod replay;
@@ -46,8 +47,8 @@ pub fn run(command: Command, out: &mut Output) -> anyhow::Result<Exit> {
         Command::Ipf(args) => ipf::run(&args, out),
         Command::Ipfstat(args) => ipfstat::run(&args, out),
         Command::Ipmon(args) => ipmon::run(&args, out),
-        Command::Ipnat(args) => ipnat::run_nat(&args, out),
-        Command::Ippool(args) => ipnat::run_pool(&args, out),
+        Command::Ipnat(args) => ipnat::run(&args, out),
+        Command::Ippool(args) => ippool::run(&args, out),
         Command::Replay(args) => replay::run(&args, out),
         Command::Diff(args) => diff::run(&args, out),
         Command::Convert(args) => convert::run(&args, out),

@@ -40,6 +40,7 @@ struct Answer {
     agent: Option<i32>,
     answers_rejects: bool,
     map_bytes: u64,
+    /// None where no rule asks about flows.
     flows_max: u32,
     /// States that rules made, where rules make any.
     states: Option<States>,
@@ -129,7 +130,7 @@ fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
     let size = &status.capacity;
     let flows = Layout::for_flows(size.flows).bytes() as u64;
     answer.map_bytes = 2 * (u64::from(size.image) + u64::from(size.history)) + flows;
-    answer.flows_max = size.flows;
+    answer.flows_max = if status.keeps_flows { size.flows } else { 0 };
     let states = kernel.plane.state_statistics().map_err(plane_error)?;
     answer.states = states.map(|states| States {
         entries: states.entries,
@@ -185,10 +186,13 @@ fn text(answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
     for place in &answer.places {
         out.line(place)?;
     }
+    let flows = match answer.flows_max {
+        0 => "no rule asks about flows".to_owned(),
+        flows => format!("room for {}", count(u64::from(flows), "flow", "flows")),
+    };
     out.line(format!(
-        "memory of the maps: {}, room for {}",
-        bytes(answer.map_bytes),
-        count(u64::from(answer.flows_max), "flow", "flows")
+        "memory of the maps: {}, {flows}",
+        bytes(answer.map_bytes)
     ))?;
     if let Some(states) = &answer.states {
         out.line(format!(

@@ -33,6 +33,19 @@ fn condition(policy: &Policy, family: Family, cond: &Cond) -> String {
         Cond::State(mask) => format!("state {}", states(mask.0)),
         Cond::Ipsec { out: false } => "came through IPsec".to_owned(),
         Cond::Ipsec { out: true } => "leaves through IPsec".to_owned(),
+        Cond::RouteBack { loose, marked } => {
+            let out = if *loose {
+                ""
+            } else {
+                ", out of the same interface"
+            };
+            let mark = if *marked {
+                ", with the packet's mark"
+            } else {
+                ""
+            };
+            format!("a route back to the source{out}{mark}")
+        }
         Cond::Ct(field) => flow_field(family, field),
         Cond::Mark { value, mask } => format!("mark {}", masked(*value, *mask)),
         Cond::Connmark { value, mask } => format!("flow mark {}", masked(*value, *mask)),

@@ -43,6 +43,17 @@ pub fn observed(cond: &Cond, packet: &Packet, moment: Moment, locals: &Locals) -
             };
             told.to_owned()
         }
+        Cond::RouteBack { loose, .. } => {
+            let bit = match loose {
+                true => handling::ROUTE_BACK_LOOSE,
+                false => handling::ROUTE_BACK,
+            };
+            let told = match packet.handling & bit {
+                0 => "none is known (`kernel=route-back` says that there is one)",
+                _ => "there is one",
+            };
+            told.to_owned()
+        }
         Cond::Mac(_) => match packet.mac {
             Some(address) => format!("it is {}", mac(address)),
             None => "it has none".to_owned(),

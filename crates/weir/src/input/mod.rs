@@ -47,6 +47,8 @@ pub struct Loaded {
     pub language: Language,
     /// Rules of ipfw: what their numbers, sets and tables are.
     pub ruleset: Option<weir_policy::dialect::ipfw::Ruleset>,
+    /// How many rules there are as their language counts them, where the policy has others.
+    pub rules: Option<usize>,
     policy: Option<Policy>,
     /// Where each rule was written, by its id.
     origins: Vec<Option<Origin>>,
@@ -68,6 +70,7 @@ fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> 
         answers: Answers::default(),
         language: Language::Iptables,
         ruleset: None,
+        rules: None,
         policy: None,
         origins: Vec::new(),
     };
@@ -146,6 +149,7 @@ impl Loaded {
         let options = iptables::LowerOptions {
             names: Some(&hosts),
             allow_unsupported,
+            kernel_zone: weir_plane::kernel_zone(),
             ..iptables::LowerOptions::default()
         };
         let (policy, report) = iptables::lower(&inputs, &options);
@@ -212,6 +216,8 @@ fn lists(texts: &[SavedSource], reading: &ReadingArgs, hosts: Hosts) -> Result<L
             diagnostics: lowered.diagnostics,
             answers: lowered.answers,
             language: Language::Ipfw,
+            // As they are numbered, with the last one.
+            rules: Some(lowered.ruleset.rules.len()),
             ruleset: Some(lowered.ruleset),
             origins: lowered.policy.as_ref().map_or_else(Vec::new, origins),
             policy: lowered.policy,
@@ -228,6 +234,7 @@ fn lists(texts: &[SavedSource], reading: &ReadingArgs, hosts: Hosts) -> Result<L
         answers: Answers::default(),
         language: Language::Ipf,
         ruleset: None,
+        rules: Some(lowered.rules),
         origins: lowered.policy.as_ref().map_or_else(Vec::new, origins),
         policy: lowered.policy,
     })

@@ -55,7 +55,7 @@ impl Change<'_> {
         let given = self.given(live, reading)?;
         if self.verbose {
             for rule in &given {
-                out.line(live.line(rule))?;
+                out.line(live.key(rule))?;
             }
         }
         let mut keys: Vec<String> = given.iter().map(|rule| live.key(rule)).collect();

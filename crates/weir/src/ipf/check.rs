@@ -3,16 +3,21 @@
 //! In: rule files, pool files, translation rules. Out: all messages and a summary, or the same
 //! rules in canonical form.
 
+use super::enforce;
 use super::files::{Reading, Rules};
-use crate::exit::Exit;
-use crate::input::told::summary_in_words;
+use crate::cmd::check::{self, NeverMatched};
+use crate::exit::{Exit, failure};
+use crate::input::told::{self, summary_in_words};
 use crate::input::{FileArgs, Message, ReadingArgs, messages, read_files};
 use crate::output::{Output, count, report};
 use crate::state::SavedSource;
 use serde::Serialize;
+use std::collections::HashSet;
 use std::path::PathBuf;
+use weir_policy::dialect::ipf::ast::Rule;
 use weir_policy::dialect::ipf::load::Unit;
-use weir_policy::dialect::ipf::{Language, nat, pool, print};
+use weir_policy::dialect::ipf::{Language, PrintOptions, nat, pool, print, print_rule};
+use weir_policy::model::RuleId;
 use weir_policy::syntax::Severity;
 
 /// The answer of a check.
@@ -28,6 +33,9 @@ struct Summary {
     groups: usize,
     tables: usize,
     translations: usize,
+    /// With --unreachable: the rules that no packet can match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    never_matched: Option<Vec<NeverMatched>>,
     messages: Vec<Message>,
 }
 
@@ -51,8 +59,44 @@ pub fn reading_of(args: &ReadingArgs) -> Reading {
     }
 }
 
+/// The rules that no packet can match: told by what `weir apply` would enforce.
+fn never_matched(rules: &mut Rules, args: &ReadingArgs) -> anyhow::Result<Vec<NeverMatched>> {
+    let (policy, found) = enforce::lower_rules(rules, args.netns.as_deref());
+    let Some(policy) = policy else {
+        told::tell(&found, &rules.sources, Severity::Error);
+        let message = "--unreachable: what is not enforced can't be looked through";
+        return Err(failure(Exit::Unsupported, message));
+    };
+    let text = |id: RuleId| {
+        let rule = rules.set.rules.get(id.0 as usize)?;
+        Some(print_rule(rule, &PrintOptions::default()))
+    };
+    let mut never = check::never_matched(&policy, &text)?;
+    // Members of groups that nothing leads into are in no chain.
+    let chains = policy.chains.iter().flat_map(|chain| &chain.rules);
+    let entered: HashSet<u32> = chains.map(|rule| rule.id.0).collect();
+    for (number, rule) in rules.set.rules.iter().enumerate() {
+        if !entered.contains(&(number as u32)) {
+            never.push(NeverMatched {
+                rule: place(rules, rule),
+                name: format!("group {}", rule.group.as_deref().unwrap_or("0")),
+                text: print_rule(rule, &PrintOptions::default()),
+            });
+        }
+    }
+    Ok(never)
+}
+
+/// `file:line` of a rule.
+fn place(rules: &Rules, rule: &Rule) -> String {
+    let source = rules.sources.get(rule.at.0.source);
+    let name = source.map_or("?", |source| source.name());
+    let line = rules.sources.position(rule.at.0).map_or(0, |at| at.line);
+    format!("{name}:{line}")
+}
+
 /// Checks.
-pub fn check(args: &FileArgs, out: &mut Output) -> anyhow::Result<Exit> {
+pub fn check(args: &FileArgs, unreachable: bool, out: &mut Output) -> anyhow::Result<Exit> {
     let mut rules = Rules::of_files(&args.files, &reading_of(&args.reading))?;
     rules.refuse_translations();
     rules.tell(Severity::Note);
@@ -61,6 +105,10 @@ pub fn check(args: &FileArgs, out: &mut Output) -> anyhow::Result<Exit> {
         of.count()
     };
     let (errors, warnings) = (number(Severity::Error), number(Severity::Warning));
+    let never_matched = match unreachable && errors == 0 {
+        true => Some(never_matched(&mut rules, &args.reading)?),
+        false => None,
+    };
     let set = &rules.set;
     let summary = Summary {
         ok: errors == 0,
@@ -82,6 +130,7 @@ pub fn check(args: &FileArgs, out: &mut Output) -> anyhow::Result<Exit> {
             .count(),
         tables: rules.pools.iter().map(|file| file.tables.len()).sum(),
         translations: rules.translations.iter().map(|file| file.rules.len()).sum(),
+        never_matched,
         messages: messages(&rules.diagnostics, &rules.sources),
     };
     if out.is_json() {
@@ -115,6 +164,7 @@ fn text(out: &mut Output, summary: &Summary) -> anyhow::Result<()> {
             out.line(count(number as u64, one, many))?;
         }
     }
+    check::print_never_matched(summary.never_matched.as_deref().unwrap_or_default(), out)?;
     out.line(summary_in_words(summary.errors, summary.warnings))
 }
 

@@ -24,6 +24,8 @@ pub struct Lowered {
     pub diagnostics: Vec<Diagnostic>,
     /// The policy, if nothing was wrong.
     pub policy: Option<Policy>,
+    /// How many rules are loaded: those of `ipfstat -io` and `-a`.
+    pub rules: usize,
 }
 
 /// The settings of the files, as far as the kernel's side has them; the others are told.
@@ -45,6 +47,7 @@ fn options_of(rules: &mut Rules) -> LowerOptions {
                 s.log_quick_ends,
                 s.state_max,
                 s.exact_headers,
+                s.min_ttl,
                 limits,
             )
         };
@@ -63,6 +66,7 @@ fn options_of(rules: &mut Rules) -> LowerOptions {
         exact_headers: settings.exact_headers,
         limits_on: settings.limits_on,
         limit_fails_closed: settings.limit_fails_closed,
+        min_ttl: settings.min_ttl,
         ..usual
     }
 }
@@ -120,15 +124,20 @@ fn net_of(known: &weir_plane::Address) -> InterfaceNet {
     }
 }
 
+/// The policy of rules that are read and right, and what of them can't be enforced.
+pub fn lower_rules(rules: &mut Rules, netns: Option<&str>) -> (Option<Policy>, Vec<Diagnostic>) {
+    let mut options = options_of(rules);
+    options.interfaces = interfaces(rules, netns);
+    lower(&rules.set, &rules.tables, &rules.sources, options)
+}
+
 /// Reads and lowers texts.
 pub fn lower_texts(texts: &[SavedSource], args: &ReadingArgs) -> Lowered {
     let mut rules = Rules::of_texts(texts, &reading_of(args));
     rules.refuse_translations();
-    let mut options = options_of(&mut rules);
     let mut policy = None;
     if !rules.diagnostics.iter().any(Diagnostic::is_error) {
-        options.interfaces = interfaces(&mut rules, args.netns.as_deref());
-        let (made, found) = lower(&rules.set, &rules.tables, &rules.sources, options);
+        let (made, found) = lower_rules(&mut rules, args.netns.as_deref());
         rules.diagnostics.extend(found);
         policy = made;
     }
@@ -136,6 +145,7 @@ pub fn lower_texts(texts: &[SavedSource], args: &ReadingArgs) -> Lowered {
         .diagnostics
         .sort_by_key(|found| (found.span.source, found.span.start));
     Lowered {
+        rules: rules.set.rules.len(),
         sources: rules.sources,
         diagnostics: rules.diagnostics,
         policy,

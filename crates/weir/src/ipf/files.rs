@@ -151,14 +151,20 @@ impl Rules {
         self.translations.push(file);
     }
 
-    /// Says of each translation rule that it can't be applied.
-    pub fn refuse_translations(&mut self) {
-        for rule in self.translations.iter().flat_map(|file| &file.rules) {
-            let message = "weir translates no addresses";
-            let found = Diagnostic::unsupported(rule.at.0, message)
-                .help("keep the kernel's nat table for this: iptables -t nat or nft");
-            self.diagnostics.push(found);
+    /// Takes in files of translation rules.
+    pub fn add_translations_of(&mut self, files: &[PathBuf]) -> anyhow::Result<()> {
+        for text in read_files(files)? {
+            self.add_translations(&text.name, &text.text);
         }
+        Ok(())
+    }
+
+    /// Says of each translation rule that it can't be applied. Exceptions (`no map`) alone change
+    /// no packet.
+    pub fn refuse_translations(&mut self) {
+        let rules = self.translations.iter().flat_map(|file| &file.rules);
+        let refused = rules.filter(|rule| !rule.no).map(nat::refusal);
+        self.diagnostics.extend(refused);
     }
 
     /// Takes in the text of a rule file.

@@ -35,6 +35,8 @@ pub struct Live {
     pub counters: Vec<Counters>,
     /// Tables that rules ask about, as they were given.
     pools: Vec<SavedSource>,
+    /// What `set` said in front of the rules, or `ipf -T`: name, value.
+    settings: Vec<(String, u32)>,
     language: Language,
 }
 
@@ -79,6 +81,10 @@ impl Live {
             }
         };
         let rules = read_again(&saved.sources, language);
+        let mut settings = Vec::new();
+        for setting in rules.settings() {
+            put(&mut settings, &setting.name, setting.value);
+        }
         let mut counters = Vec::new();
         if !saved.sources.is_empty() {
             let loaded = input::load_saved(&saved)?;
@@ -90,8 +96,28 @@ impl Live {
             rules,
             counters,
             pools: saved.sources.into_iter().filter(is_pool).collect(),
+            settings,
             language,
         })
+    }
+
+    /// What `set` said: name, value.
+    pub fn settings(&self) -> &[(String, u32)] {
+        &self.settings
+    }
+
+    /// Says another value from the next [`Live::replace`] on.
+    pub fn set(&mut self, name: &str, value: u32) {
+        put(&mut self.settings, name, value);
+    }
+
+    /// Gives rules other tables from the next [`Live::replace`] on.
+    pub fn set_pools(&mut self, text: String) {
+        let name = "<ippool>".to_owned();
+        self.pools = match text.is_empty() {
+            true => Vec::new(),
+            false => vec![SavedSource { name, text }],
+        };
     }
 
     /// The form in which the rules are printed.
@@ -201,9 +227,11 @@ impl Live {
     /// Puts other rules in force. Those that were there before keep their hits, but for `zeroed`.
     pub fn replace(&mut self, rules: &[Rule], zeroed: &[String]) -> anyhow::Result<()> {
         let mut sources = self.pools.clone();
+        let set = |(name, value): &(String, u32)| format!("set {name} {value};\n");
+        let settings: String = self.settings.iter().map(set).collect();
         sources.push(SavedSource {
             name: NAME.to_owned(),
-            text: self.text(rules),
+            text: settings + &self.text(rules),
         });
         let reading = ReadingArgs {
             dialect: Some(language_name(self.language).to_owned()),
@@ -239,6 +267,12 @@ impl Live {
         self.counters = self.kernel.counters(loaded.policy()?.rule_count)?;
         Ok(())
     }
+}
+
+/// The last value of a name counts.
+fn put(settings: &mut Vec<(String, u32)>, name: &str, value: u32) {
+    settings.retain(|known| !known.0.eq_ignore_ascii_case(name));
+    settings.push((name.to_owned(), value));
 }
 
 /// The rules of all lists, each list in the order in which packets meet it.

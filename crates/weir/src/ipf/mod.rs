@@ -12,11 +12,16 @@ pub mod hex;
 pub mod judge;
 pub mod limits;
 pub mod live;
+pub mod names;
 pub mod packets;
+pub mod pools;
 pub mod records;
+pub mod sent;
 pub mod show;
+pub mod snoop;
 pub mod state_records;
 pub mod states;
+pub mod test_log;
 pub mod text;
 pub mod tunables;
 #[cfg(test)]

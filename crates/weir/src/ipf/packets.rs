@@ -2,8 +2,8 @@
 //!
 //! In: a file and its format. Out: packets in order, each with its direction and interface.
 
-use super::{hex, text};
-use crate::exit::{Exit, OrExit};
+use super::{hex, snoop, text};
+use crate::exit::{Exit, OrExit, failure};
 use std::io::Read;
 use std::path::Path;
 use weir_engine::packet::ipf::LinkClass;
@@ -35,6 +35,8 @@ pub enum Format {
     Hex,
     /// A capture file.
     Pcap,
+    /// A capture of Solaris' snoop.
+    Snoop,
 }
 
 /// Reads all packets. Lines that can't be read are told on standard error and left out, as the
@@ -58,6 +60,10 @@ pub fn read(path: Option<&Path>, format: Format, names: bool) -> anyhow::Result<
         Format::Text => Ok(text::packets(&String::from_utf8_lossy(&bytes), names)),
         Format::Hex => Ok(hex::packets(&String::from_utf8_lossy(&bytes))),
         Format::Pcap => pcap(bytes),
+        Format::Snoop => {
+            let why = |why| failure(Exit::Usage, format!("can't read the packets: {why}"));
+            pcap(snoop::to_pcap(&bytes).map_err(why)?)
+        }
     }
 }
 

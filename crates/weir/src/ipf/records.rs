@@ -11,7 +11,7 @@ use weir_plane::events::Event;
 use weir_policy::dialect::ipf::ast::{Action, Rule};
 use weir_policy::dialect::ipf::load::{RuleSet, unit};
 use weir_policy::dialect::ipf::words::attribute;
-use weir_policy::eval::ipf::log::{Act, Record};
+use weir_policy::eval::ipf::log::{Act, Reason, Record};
 use weir_policy::model::{Cond, Policy, RuleId};
 
 /// A record before it is written.
@@ -43,6 +43,12 @@ pub struct Saved {
     pub link: char,
     /// The packet from its network header on, as far as it was captured.
     pub bytes: String,
+    /// Attributes, where the one who judged the packet knew them all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<u32>,
+    /// Why it was blocked without a rule saying so: the original's number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<u8>,
 }
 
 /// The rule of the text that a rule of the policy stands for. What a list logs at its end is done
@@ -118,7 +124,35 @@ impl Saved {
                 2 => 'm',
                 _ => '-',
             },
-            bytes: event.bytes.iter().map(|b| format!("{b:02x}")).collect(),
+            bytes: digits(&event.bytes),
+            attributes: None,
+            reason: None,
+        }
+    }
+
+    /// A record of a test. `body`: its rule logs it.
+    pub fn of_test(record: &Record, bytes: &[u8], body: bool) -> Self {
+        let has = |bit| record.attributes & bit != 0;
+        Saved {
+            time_ms: record.time_ms,
+            interface: record.packet.interface.clone(),
+            out: record.packet.out,
+            group: record.group.clone(),
+            rule: record.rule,
+            act: record.act.letter(),
+            keep_state: record.keep_state,
+            keep_frags: record.keep_frags,
+            body,
+            tag: record.tag,
+            level: record.level,
+            link: match (has(attribute::MCAST), has(attribute::BCAST)) {
+                (true, _) => 'm',
+                (false, true) => 'b',
+                (false, false) => '-',
+            },
+            bytes: digits(bytes),
+            attributes: Some(record.attributes),
+            reason: record.reason.map(Reason::number),
         }
     }
 
@@ -142,7 +176,9 @@ impl Saved {
         Record {
             time_ms: self.time_ms,
             // Checksums of packets that were made here are not there yet; nobody checked them.
-            attributes: packet.attributes & !attribute::BAD,
+            attributes: self
+                .attributes
+                .unwrap_or(packet.attributes & !attribute::BAD),
             packet,
             group: self.group.clone(),
             rule: self.rule,
@@ -159,7 +195,11 @@ impl Saved {
             keep_frags: self.keep_frags,
             tag: self.tag,
             level: self.level,
-            reason: None,
+            reason: self.reason.and_then(Reason::of_number),
         }
     }
+}
+
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -131,17 +131,38 @@ pub fn set_list(settings: &mut Settings, list: &str) -> Result<Vec<String>, Stri
         let Some((name, value)) = part.split_once('=') else {
             return Err(format!("`{part}`: write name=value"));
         };
-        let digits = value.trim();
-        let number = match digits.strip_prefix("0x") {
-            Some(hex) => u32::from_str_radix(hex, 16).ok(),
-            None => digits.parse().ok(),
-        };
-        let number = number.ok_or_else(|| format!("`{value}` is no number"))?;
-        if !set(settings, name.trim(), number)? {
+        if !set(settings, name.trim(), number(value)?)? {
             notes.push(format!("{} has no effect here", name.trim()));
         }
     }
     Ok(notes)
+}
+
+/// A value in decimal or hexadecimal digits.
+pub fn number(value: &str) -> Result<u32, String> {
+    let digits = value.trim();
+    let number = match digits.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => digits.parse().ok(),
+    };
+    number.ok_or_else(|| format!("`{value}` is no number"))
+}
+
+/// What the kernel's side has, with what it is where nobody says it.
+pub const ENFORCED: [(&str, u32); 7] = [
+    ("default_pass", 2),
+    ("min_ttl", 4),
+    ("state_max", weir_policy::dialect::ipf::lower::STATES_MAX),
+    ("log_quick_ends", 0),
+    ("v6hdrs_exact", 0),
+    ("dca", 1),
+    ("dca_fail_closed", 0),
+];
+
+/// The name under which a tunable is listed.
+pub fn canonical(name: &str) -> Option<&'static str> {
+    let known = |row: &&Row| row.0.iter().any(|own| own.eq_ignore_ascii_case(name));
+    ROWS.iter().find(known).map(|row| row.0[0])
 }
 
 /// All names, for `-T list`.

@@ -6,12 +6,15 @@
 use super::enforce::find_owners;
 use super::facts::FactArgs;
 use super::load::{Loaded, load};
-use crate::exit::Exit;
+use crate::cmd::check::{self, NeverMatched};
+use crate::exit::{Exit, failure};
 use crate::input::told::summary_in_words;
 use crate::input::{FileArgs, Message, messages};
 use crate::output::{Output, count, report};
+use crate::rules::Places;
 use serde::Serialize;
 use weir_policy::dialect::ipfw::lower::{Options, lower};
+use weir_policy::model::Policy;
 use weir_policy::syntax::Severity;
 
 /// The answer.
@@ -29,15 +32,30 @@ struct Summary {
     tables: usize,
     sets_disabled: Vec<u32>,
     pipes: usize,
+    /// With --unreachable: the rules that no packet can match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    never_matched: Option<Vec<NeverMatched>>,
     messages: Vec<Message>,
 }
 
 /// Checks.
-pub fn run(files: &FileArgs, facts: &FactArgs, out: &mut Output) -> anyhow::Result<Exit> {
+pub fn run(
+    files: &FileArgs,
+    facts: &FactArgs,
+    unreachable: bool,
+    out: &mut Output,
+) -> anyhow::Result<Exit> {
     let mut loaded = load(&files.files, facts.settings()?)?;
-    let enforceable = what_is_not_enforced(&mut loaded, files.reading.allow_unsupported);
+    let policy = enforced(&mut loaded, files.reading.allow_unsupported);
     loaded.tell(Severity::Note);
-    let summary = summary(&loaded, files.reading.allow_unsupported, enforceable);
+    let mut summary = summary(&loaded, files.reading.allow_unsupported, policy.is_some());
+    if unreachable && summary.ok {
+        let Some(policy) = policy else {
+            let message = "--unreachable: what is not enforced can't be looked through";
+            return Err(failure(Exit::Unsupported, message));
+        };
+        summary.never_matched = Some(never_matched(&policy, &loaded)?);
+    }
     if out.is_json() {
         out.object(&report(&summary))?;
     } else {
@@ -50,10 +68,10 @@ pub fn run(files: &FileArgs, facts: &FactArgs, out: &mut Output) -> anyhow::Resu
     })
 }
 
-/// Notes what of sound rules `weir apply` would refuse; tells whether it would take them.
-fn what_is_not_enforced(loaded: &mut Loaded, allow_unsupported: bool) -> bool {
+/// What `weir apply` would enforce of sound rules; what it would refuse is noted.
+fn enforced(loaded: &mut Loaded, allow_unsupported: bool) -> Option<Policy> {
     if loaded.errors(allow_unsupported) > 0 {
-        return false;
+        return None;
     }
     find_owners(&mut loaded.program.ruleset, None);
     let options = Options { allow_unsupported };
@@ -63,7 +81,17 @@ fn what_is_not_enforced(loaded: &mut Loaded, allow_unsupported: bool) -> bool {
         one
     });
     loaded.program.diagnostics.extend(notes);
-    policy.is_some()
+    policy
+}
+
+fn never_matched(policy: &Policy, loaded: &Loaded) -> anyhow::Result<Vec<NeverMatched>> {
+    let places = Places::of(policy);
+    let text = |id| {
+        let origin = places.get(id)?.origin;
+        let source = loaded.sources.get(origin.source)?;
+        Some(source.line_text(origin.line).to_owned())
+    };
+    check::never_matched(policy, &text)
 }
 
 fn summary(loaded: &Loaded, allow_unsupported: bool, enforceable: bool) -> Summary {
@@ -87,6 +115,7 @@ fn summary(loaded: &Loaded, allow_unsupported: bool, enforceable: bool) -> Summa
             .filter(|set| ruleset.disabled & 1 << set != 0)
             .collect(),
         pipes: ruleset.dummynet.len(),
+        never_matched: None,
         messages: messages(found, &loaded.sources),
     }
 }
@@ -109,5 +138,6 @@ fn text(out: &mut Output, summary: &Summary) -> anyhow::Result<()> {
     if summary.ok && !summary.enforceable {
         out.line("apply would refuse them; the notes say why")?;
     }
+    check::print_never_matched(summary.never_matched.as_deref().unwrap_or_default(), out)?;
     out.line(summary_in_words(summary.errors, summary.warnings))
 }

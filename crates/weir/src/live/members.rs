@@ -103,6 +103,7 @@ pub fn elements(member: &Member, set_type: &SetType) -> Option<Vec<Member>> {
 pub fn holds(outer: &Member, inner: &Member) -> Option<u128> {
     match (outer, inner) {
         (Member::Set(a), Member::Set(b)) => (a == b).then_some(0),
+        (Member::Kept(a), Member::Kept(b)) => a.eq_ignore_ascii_case(b).then_some(0),
         (Member::Parts(a), Member::Parts(b)) if a.len() == b.len() => {
             let mut wide = 0;
             for (a, b) in a.iter().zip(b) {
@@ -147,7 +148,7 @@ mod tests {
                     Part::Network(_, length) => length,
                     _ => 0,
                 },
-                Member::Set(_) => 0,
+                Member::Set(_) | Member::Kept(_) => 0,
             })
             .collect();
         assert_eq!(lengths, [32, 31, 31, 32]);

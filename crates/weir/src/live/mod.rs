@@ -90,6 +90,7 @@ impl Held {
         let mut kernel = Kernel::open(netns)?;
         let lock = kernel.store.lock()?;
         kernel.refresh()?;
+        kernel.keep_early();
         let saved = kernel.active_texts()?.unwrap_or_default();
         let others = crate::ipf::are_meant(&saved.sources, saved.dialect.as_deref())
             || crate::ipfw::are_meant(&saved.sources, saved.dialect.as_deref());

@@ -57,6 +57,11 @@ pub const FLAGS: &[(&str, u8)] = &[
 pub const HANDLING: &[(&str, u8)] = &[
     ("ipsec-in", handling::IPSEC_IN),
     ("ipsec-out", handling::IPSEC_OUT),
+    (
+        "route-back",
+        handling::ROUTE_BACK | handling::ROUTE_BACK_LOOSE,
+    ),
+    ("route-elsewhere", handling::ROUTE_BACK_LOOSE),
     ("snat", handling::SOURCE_TRANSLATED),
     ("dnat", handling::DESTINATION_TRANSLATED),
 ];

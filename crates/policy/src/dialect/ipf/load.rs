@@ -2,7 +2,7 @@
 //!
 //! In: rules as read. Out: the two filter lists, the two accounting lists and the groups, sorted by
 //! collection, with `@n` rules at their positions. Nothing is judged here. Groups are shared by
-//! name; the first rule that goes into one says for which direction it is.
+//! name; the first rule that goes into one says for which direction it is. Group 0 is none.
 
 use super::ast::{Action, Direction, File, Matching, Name, Rule};
 use crate::syntax::Diagnostic;
@@ -127,6 +127,7 @@ fn once(file: &File, found: &mut Vec<Diagnostic>) -> Vec<Rule> {
     let mut seen: HashMap<u64, Vec<usize>> = HashMap::new();
     let mut kept: Vec<Rule> = Vec::with_capacity(file.items.len());
     for rule in file.rules() {
+        let rule = &of_main_list(rule);
         let earlier = seen.entry(print_of(rule)).or_default();
         match earlier.iter().find(|at| kept[**at].repeats(rule)) {
             Some(first) => {
@@ -143,6 +144,17 @@ fn once(file: &File, found: &mut Vec<Diagnostic>) -> Vec<Rule> {
         }
     }
     kept
+}
+
+/// Group 0 is the list itself, and no group can be led into by that name.
+fn of_main_list(rule: &Rule) -> Rule {
+    let mut rule = rule.clone();
+    for group in [&mut rule.group, &mut rule.head] {
+        if group.as_deref() == Some("0") {
+            *group = None;
+        }
+    }
+    rule
 }
 
 /// Equal for rules that repeat each other, and seldom for others.

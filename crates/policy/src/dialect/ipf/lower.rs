@@ -12,6 +12,7 @@
 //! Not here yet, refused by name: whatever sends packets elsewhere, and conditions that
 //! [`crate::model::Packet`] has no field for. `eval::ipf` is the meaning; tests compare both.
 
+mod calls;
 mod conditions;
 mod interfaces;
 mod keep;
@@ -46,6 +47,8 @@ pub struct LowerOptions {
     pub limits_on: bool,
     /// They drop what no state can be made for.
     pub limit_fails_closed: bool,
+    /// Received packets with fewer hops left are `lowttl`.
+    pub min_ttl: u8,
     /// Addresses of interfaces, for rules that name them.
     pub interfaces: InterfaceNets,
 }
@@ -59,11 +62,14 @@ impl Default for LowerOptions {
             exact_headers: false,
             limits_on: true,
             limit_fails_closed: false,
+            min_ttl: MIN_TTL,
             interfaces: InterfaceNets::new(),
         }
     }
 }
 
+/// The least TTL that isn't low, of the originals and of the kernel's states.
+pub const MIN_TTL: u8 = 4;
 /// Nesting of groups.
 const DEPTH_MAX: usize = 16;
 const TCP: u8 = 6;
@@ -153,11 +159,13 @@ impl Lowering<'_> {
             Action::Auth => Some("`auth`"),
             Action::Preauth => Some("`preauth`"),
             Action::Nomatch => Some("`nomatch`"),
-            Action::Call { .. } => Some("`call`"),
+            Action::Call { now: false, .. } => Some("`call` without `now`"),
+            Action::Call { .. } => calls::missing(rule),
             Action::Decapsulate(_) => Some("`decapsulate`"),
             _ => None,
         };
         let log = rule.log.unwrap_or_default();
+        let keeps = rule.keep_state.is_some() || rule.keep_limit.is_some();
         let rate = rule.pps.is_some_and(|most| most > limits::RATE_MAX);
         let parts = [
             (action.is_some(), action.unwrap_or_default()),
@@ -172,11 +180,15 @@ impl Lowering<'_> {
             (rule.reply_to.is_some(), "`reply-to`"),
             (rule.fastroute, "`fastroute`"),
             (rule.match_tag.nat.is_some(), "`match-tag`"),
+            // Only states look at them.
             (
-                rule.via.iter().any(Option::is_some),
-                "an interface of the other side",
+                keeps && rule.via.iter().any(Option::is_some),
+                "an interface of the other side, of a rule that keeps state,",
             ),
-            (rule.on[1].is_some(), "a second interface"),
+            (
+                keeps && rule.on[1].is_some(),
+                "a second interface of a rule that keeps state",
+            ),
         ];
         for (there, what) in parts {
             if there {
@@ -188,6 +200,9 @@ impl Lowering<'_> {
         }
         if let Some(what) = conditions::missing(rule, self.tables) {
             self.cannot(rule, &what, LATER);
+        }
+        if self.options.min_ttl != MIN_TTL && keeps {
+            self.cannot(rule, "`keep state` beside another `min_ttl`", LATER);
         }
     }
 
@@ -355,9 +370,10 @@ impl Lowering<'_> {
         };
         let log = Op::Log(log_of(rule));
         let id = RuleId(number as u32);
+        let origin = self.origin(rule);
         let made = |tests: Vec<Test>, ops: Vec<Op>, flow: Flow| crate::model::Rule {
             id,
-            origin: self.origin(rule),
+            origin,
             index: position as u32 + 1,
             tests,
             ops,
@@ -377,6 +393,13 @@ impl Lowering<'_> {
             }
             Action::Count => {
                 rules.push(made(tests, vec![], counting(rule, group)));
+                return;
+            }
+            Action::Call { .. } => {
+                for (tests, flow) in self.called((family, unit, table), number, tests) {
+                    let called = made(tests, vec![], flow);
+                    rules.push(called);
+                }
                 return;
             }
             // Where it leads is known when the list is whole.
@@ -407,14 +430,8 @@ impl Lowering<'_> {
             return;
         }
         if verdict == Verdict::Reject(RejectKind::TcpReset) {
-            let tcp = |negate| Test {
-                negate,
-                cond: Cond::Proto(RangeSet::one(TCP)),
-            };
-            let with = |negate| tests.iter().cloned().chain([tcp(negate)]).collect();
-            let reset = made(with(false), ops.clone(), flow(verdict));
-            let drop = made(with(true), ops, flow(Verdict::Drop));
-            for rule in [reset, drop] {
+            let reset = made(tests, ops, flow(verdict));
+            for rule in reset_or_drop(reset, flow(Verdict::Drop)) {
                 push(rules, rule, learner);
             }
             return;
@@ -480,6 +497,19 @@ impl Lowering<'_> {
         }
         proposing
     }
+}
+
+/// A rule that answers with a reset: TCP gets one, all else is dropped.
+fn reset_or_drop(reset: crate::model::Rule, drop: Flow) -> [crate::model::Rule; 2] {
+    let tcp = |negate| Test {
+        negate,
+        cond: Cond::Proto(RangeSet::one(TCP)),
+    };
+    let (mut reset, mut dropped) = (reset.clone(), reset);
+    dropped.flow = drop;
+    reset.tests.push(tcp(false));
+    dropped.tests.push(tcp(true));
+    [reset, dropped]
 }
 
 /// Adds a rule, and where it makes a state, what is left of it when it can't.

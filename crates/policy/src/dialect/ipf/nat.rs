@@ -42,6 +42,13 @@ impl Verb {
     }
 }
 
+/// What to say where a rule would have to translate.
+#[must_use]
+pub fn refusal(rule: &NatRule) -> Diagnostic {
+    Diagnostic::unsupported(rule.at.0, "weir translates no addresses")
+        .help("keep the kernel's nat table for this: iptables -t nat or nft")
+}
+
 /// Which packets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Packets {

@@ -3,6 +3,8 @@
 //! Each table is in the order of its bits, which is the order of printing. Sources: RFC 791, 792,
 //! 1108, 4443; `ipf(5)`; the order of printing is that of 5.1.2.
 
+use crate::dialect::ipfw::names::services as freebsd;
+use crate::dialect::iptables::names::{Transport, services};
 use crate::model::Family;
 
 /// Names of ICMP types: type and name; the first name of a type is the one that is printed.
@@ -331,6 +333,22 @@ pub fn position(names: &[&str], name: &str) -> Option<u8> {
     u8::try_from(at).ok()
 }
 
+/// The port of a service: by the names of Linux; what has no such name at all, by FreeBSD's, where
+/// such rules come from (`nfsd`, `lockd`, `rpcbind`).
+#[must_use]
+pub fn service(name: &str, transport: Option<Transport>) -> Option<u16> {
+    let number = match transport {
+        None => 0,
+        Some(Transport::Tcp) => 6,
+        Some(Transport::Udp) => 17,
+        Some(Transport::Sctp) => 132,
+    };
+    match services::port(name, None) {
+        Some(_) => services::port(name, transport),
+        None => freebsd::port(name, number),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,5 +369,9 @@ mod tests {
         assert_eq!(attribute("multicast"), Some(attribute::MCAST));
         assert_eq!(class_bit(0x3d), class("topsecret").unwrap());
         assert_eq!(header_bit(44), header("frag").unwrap());
+        assert_eq!(service("nfsd", Some(Transport::Udp)), Some(2049));
+        assert_eq!(service("domain", None), Some(53));
+        assert_eq!(service("login", Some(Transport::Udp)), None);
+        assert_eq!(service("nobody", None), None);
     }
 }

@@ -49,6 +49,8 @@ pub struct SetType {
     pub networks: bool,
     /// Whether its family is fixed to IPv4, or it has none.
     pub family: TypeFamily,
+    /// Whether its members are kept as written: of these types, only hash:mac can be tested.
+    pub kept: bool,
 }
 
 /// Families of a type.
@@ -71,6 +73,17 @@ const fn hash(name: &'static str, dimensions: &'static [SetDimension], networks:
         dimensions,
         networks,
         family: TypeFamily::Chosen,
+        kept: false,
+    }
+}
+
+const fn kept(name: &'static str, family: TypeFamily) -> SetType {
+    SetType {
+        name,
+        dimensions: &[],
+        networks: false,
+        family,
+        kept: true,
     }
 }
 
@@ -89,28 +102,27 @@ pub static TYPES: &[SetType] = &[
         dimensions: &[ADDRESS],
         networks: false,
         family: TypeFamily::V4,
+        kept: false,
     },
     SetType {
         name: "bitmap:port",
         dimensions: &[SetDimension::Port],
         networks: false,
         family: TypeFamily::None,
+        kept: false,
     },
     SetType {
         name: "list:set",
         dimensions: &[],
         networks: false,
         family: TypeFamily::None,
+        kept: false,
     },
-];
-
-/// Types that exist and cannot be honoured.
-pub static OTHER_TYPES: &[&str] = &[
-    "hash:mac",
-    "hash:ip,mac",
-    "hash:ip,mark",
-    "hash:net,iface",
-    "bitmap:ip,mac",
+    kept("hash:mac", TypeFamily::None),
+    kept("hash:ip,mac", TypeFamily::Chosen),
+    kept("hash:ip,mark", TypeFamily::Chosen),
+    kept("hash:net,iface", TypeFamily::Chosen),
+    kept("bitmap:ip,mac", TypeFamily::V4),
 ];
 
 /// `create name type options`
@@ -144,6 +156,8 @@ pub enum Member {
     Parts(Vec<Part>),
     /// A set, in a list of sets.
     Set(Box<str>),
+    /// As written.
+    Kept(Box<str>),
 }
 
 /// The value of a member in one dimension.
@@ -223,6 +237,7 @@ pub static ADD_OPTIONS: &[(&str, OptionKind)] = &[
     ("bytes", OptionKind::Number(u64::MAX)),
     ("comment", OptionKind::Text),
     ("nomatch", OptionKind::Flag),
+    ("wildcard", OptionKind::Flag),
     ("skbmark", OptionKind::Word),
     ("skbprio", OptionKind::Word),
     ("skbqueue", OptionKind::Number(65_535)),

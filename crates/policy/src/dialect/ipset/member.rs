@@ -3,7 +3,7 @@
 
 use super::ast::{Member, Part, SetType};
 use crate::dialect::iptables::{Fault, names::Transport, names::icmp, names::protocols};
-use crate::dialect::iptables::{names::services, parse_ip, parse_number};
+use crate::dialect::iptables::{names::services, parse_ip, parse_mac, parse_number};
 use crate::model::{Family, SetDimension};
 use std::net::IpAddr;
 
@@ -12,6 +12,9 @@ use std::net::IpAddr;
 /// # Errors
 /// What is wrong with it.
 pub fn member(text: &str, set_type: &SetType, family: Option<Family>) -> Result<Member, Fault> {
+    if set_type.kept {
+        return kept(text, set_type);
+    }
     if set_type.dimensions.is_empty() {
         return Ok(Member::Set(text.into()));
     }
@@ -40,6 +43,22 @@ pub fn member(text: &str, set_type: &SetType, family: Option<Family>) -> Result<
             }
         });
     Ok(Member::Parts(parts.collect::<Result<_, _>>()?))
+}
+
+/// A member of a type that is kept: as many parts as the type's name has, and MAC addresses that
+/// are some.
+fn kept(text: &str, set_type: &SetType) -> Result<Member, Fault> {
+    let (_, names) = set_type.name.split_once(':').unwrap_or(("", ""));
+    let (names, words): (Vec<_>, Vec<_>) = (names.split(',').collect(), text.split(',').collect());
+    // bitmap:ip,mac takes an address alone.
+    let few = set_type.name == "bitmap:ip,mac" && words.len() == 1;
+    let whole = words.len() == names.len() || few;
+    let mac = |(name, word): (&&str, &&str)| *name != "mac" || parse_mac(word).is_some();
+    if !whole || !names.iter().zip(&words).all(mac) {
+        let message = format!("`{text}` is no member of a {}", set_type.name);
+        return Err(Fault::new(message).help(format!("write it as {}", names.join(","))));
+    }
+    Ok(Member::Kept(text.into()))
 }
 
 fn shape(dimension: SetDimension) -> &'static str {

@@ -1,8 +1,8 @@
 //! `ipset save` text to syntax tree, line by line, never stopping at an error.
 
 use super::ast::{
-    ADD_OPTIONS, Add, CREATE_OPTIONS, Create, File, Member, OTHER_TYPES, OptionKind, OptionValue,
-    SetOption, SetType, Statement, StatementKind, TYPES, TypeFamily,
+    ADD_OPTIONS, Add, CREATE_OPTIONS, Create, File, Member, OptionKind, OptionValue, SetOption,
+    SetType, Statement, StatementKind, TYPES, TypeFamily,
 };
 use super::member::member;
 use crate::dialect::iptables::ast::{FileSource, Line};
@@ -175,11 +175,6 @@ impl Parser {
         let type_at = cursor.span(word);
         let text = &*word.text;
         let Some(set_type) = TYPES.iter().find(|known| known.name == text) else {
-            if OTHER_TYPES.contains(&text) {
-                let message = format!("sets of type {text} are not supported");
-                return Err(Diagnostic::unsupported(type_at, message)
-                    .help("rules that use the set cannot be honoured either"));
-            }
             let message = format!("unknown type `{text}`");
             return Err(Diagnostic::error("unknown-name", type_at, message)
                 .help("types are hash:ip, hash:net, bitmap:port and so on; see ipset(8)")
@@ -383,13 +378,13 @@ mod tests {
     #[test]
     fn every_faulty_line_is_located() {
         let text = "create a hash:ip\ncreate a hash:net\nadd x 1.2.3.4\nadd a 1.2.3.400\n\
-            create m hash:mac\nadd m 00:11:22:33:44:55\ncreate z hash:nets\nadd a\n\
+            create m hash:mac\nadd m 00:11:22:33:44\ncreate z hash:nets\nadd a\n\
             add a 1.2.3.4 foo\nfrob a\ncreate y hash:ip family foo\nadd a 1.2.3.4 timeout x\n";
         let expected = [
             ("given-twice", "a"),
             ("unknown-set", "x"),
             ("bad-member", "1.2.3.400"),
-            ("unsupported", "hash:mac"),
+            ("bad-member", "00:11:22:33:44"),
             ("unknown-name", "hash:nets"),
             ("missing-word", ""),
             ("unknown-option", "foo"),

@@ -49,7 +49,7 @@ fn print_add(out: &mut String, add: &Add) {
     out.push_str("add");
     push_word(out, &add.name);
     match &add.member {
-        Member::Set(name) => push_word(out, name),
+        Member::Set(name) | Member::Kept(name) => push_word(out, name),
         Member::Parts(parts) => {
             let parts: Vec<_> = parts.iter().map(part_text).collect();
             out.push(' ');

@@ -19,7 +19,7 @@ pub use ast::File;
 pub use lower::{Affected, Input, LowerOptions, LowerReport, Names, Resolved, Treatment, lower};
 pub use parse::Fault;
 pub use parse::built_in_chains;
-pub(crate) use parse::{ip as parse_ip, mask_bits, number as parse_number};
+pub(crate) use parse::{ip as parse_ip, mac as parse_mac, mask_bits, number as parse_number};
 pub use print::print;
 
 use crate::model::{Family, SourceId};

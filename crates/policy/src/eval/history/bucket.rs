@@ -1,7 +1,8 @@
 //! Token buckets that start full.
 //!
 //! What is remembered is what is missing from a full bucket, so that fresh memory is zeros. Units:
-//! for packets 100 us of waiting time (a token costs its price in time), for bytes 1/1000 byte.
+//! for packets waiting time (a token costs its price in time), in 100 us for limits and in 1 us for
+//! hash limits; for bytes 1/1000 byte.
 
 use crate::model::{HashLimit, Limit};
 
@@ -36,7 +37,7 @@ impl Price {
             };
         }
         Price {
-            per_ms: 10,
+            per_ms: 1000,
             cost: limit.rate,
             full: limit.rate.saturating_mul(limit.burst),
         }

@@ -10,10 +10,10 @@ use super::condition::Condition;
 use super::packet::IpfPacket;
 use super::tables::Tables;
 use crate::dialect::ipf::load::RuleSet;
+use crate::eval::candidates::{self, Candidate};
 use crate::model::{
-    AddrMatch, Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, Fragment, Hook,
-    IfPattern, Origin, Packet, PacketType, Policy, Root, Rule, RuleId, SourceId, Table, Test,
-    Transport, Verdict,
+    AddrMatch, Cond, Family, Fragment, Hook, IfPattern, Packet, PacketType, Policy, RuleId, Test,
+    Transport,
 };
 
 /// Bytes of an interface's name.
@@ -33,60 +33,21 @@ pub fn candidates(rules: &RuleSet, tables: &Tables) -> Option<Policy> {
     }
     let count = u32::try_from(rules.rules.len()).ok()?;
     let conditions: Vec<Condition> = rules.rules.iter().map(Condition::of).collect();
-    let mut policy = Policy {
-        rule_count: count + 1,
-        short_goes_on: true,
-        ..Policy::default()
-    };
+    let mut policy = candidates::policy(count);
     for family in [Family::V4, Family::V6] {
         for hook in [Hook::Prerouting, Hook::Output] {
-            let chain = ChainId(policy.chains.len() as u32);
-            policy.chains.push(Chain {
-                name: "candidates".to_owned(),
-                family,
-                table: Table::Filter,
-                rules: of_way(&conditions, tables, family, hook),
-                policy: Some(ChainPolicy {
-                    id: RuleId(count),
-                    origin: nowhere(),
-                    verdict: Verdict::Accept,
-                    preset: Counters::default(),
-                }),
+            let of_family = |one: &&Condition| one.family.is_none_or(|only| only == family);
+            let wanted = conditions.iter().enumerate();
+            let wanted = wanted.filter(|(_, one)| of_family(one));
+            let rules = wanted.map(|(number, one)| Candidate {
+                rule: RuleId(number as u32),
+                tests: tests(one, tables, family, hook),
+                ends: false,
             });
-            policy.roots.push(Root {
-                family,
-                hook,
-                table: Table::Filter,
-                chain,
-            });
+            candidates::add(&mut policy, family, &[hook], rules);
         }
     }
     Some(policy)
-}
-
-fn nowhere() -> Origin {
-    Origin {
-        source: SourceId(0),
-        line: 1,
-        column: 1,
-    }
-}
-
-/// The rules for packets of a family on one way.
-fn of_way(conditions: &[Condition], tables: &Tables, family: Family, hook: Hook) -> Vec<Rule> {
-    let wanted = conditions.iter().enumerate();
-    let wanted = wanted.filter(|(_, one)| one.family.is_none_or(|only| only == family));
-    wanted
-        .map(|(number, one)| Rule {
-            id: RuleId(number as u32),
-            origin: nowhere(),
-            index: number as u32,
-            tests: tests(one, tables, family, hook),
-            ops: Vec::new(),
-            flow: Flow::Next,
-            preset: Counters::default(),
-        })
-        .collect()
 }
 
 fn tests(condition: &Condition, tables: &Tables, family: Family, hook: Hook) -> Vec<Test> {

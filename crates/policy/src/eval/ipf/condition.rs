@@ -186,7 +186,10 @@ impl Condition {
                 };
                 inside != *negate
             })
-            && self.terms.iter().all(|term| term_holds(term, packet))
+            && self
+                .terms
+                .iter()
+                .all(|term| term_holds(term, packet, attributes))
     }
 
     /// The tests for addresses in tables, which nobody changes while packets are judged.
@@ -219,10 +222,8 @@ impl Condition {
 
     fn transport_holds(&self, packet: &IpfPacket, attributes: u32) -> bool {
         if let Some((value, mask)) = self.flags.filter(|flags| *flags != (0, 0)) {
-            // A header too short to read matches only rules without flags.
-            let short = attributes & words::attribute::SHORT != 0;
-            match packet.tcp.filter(|_| !short && packet.ports.is_some()) {
-                Some(tcp) if tcp.flags & mask == value => {}
+            match flags_of(packet, attributes) {
+                Some(flags) if flags & mask == value => {}
                 _ => return false,
             }
         }
@@ -272,6 +273,13 @@ fn field_holds(test: &Test, packet: &IpfPacket) -> bool {
     holds != test.negate
 }
 
+/// TCP flags; a header too short to read has none.
+fn flags_of(packet: &IpfPacket, attributes: u32) -> Option<u8> {
+    let short = attributes & words::attribute::SHORT != 0;
+    let tcp = packet.tcp.filter(|_| !short && packet.ports.is_some())?;
+    Some(tcp.flags)
+}
+
 fn interface_has(
     interfaces: &Interfaces,
     name: &str,
@@ -295,7 +303,7 @@ fn interface_has(
         .any(|(of, own)| *of == family && own & mask == address & mask)
 }
 
-fn term_holds(term: &Term, packet: &IpfPacket) -> bool {
+fn term_holds(term: &Term, packet: &IpfPacket, attributes: u32) -> bool {
     let either = |ends: Ends, source: bool, destination: bool| match ends {
         Ends::Source => source,
         Ends::Destination => destination,
@@ -316,8 +324,8 @@ fn term_holds(term: &Term, packet: &IpfPacket) -> bool {
             }
             _ => return false,
         },
-        TermTest::Flags(sets) => match packet.tcp {
-            Some(tcp) => sets.iter().any(|(value, mask)| tcp.flags & mask == *value),
+        TermTest::Flags(sets) => match flags_of(packet, attributes) {
+            Some(flags) => sets.iter().any(|(value, mask)| flags & mask == *value),
             None => return false,
         },
         TermTest::StateOnly => return false,

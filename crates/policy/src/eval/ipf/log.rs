@@ -57,6 +57,21 @@ impl Reason {
             Self::BadFrag => 14,
         }
     }
+
+    /// What a number stands for.
+    #[must_use]
+    pub fn of_number(number: u8) -> Option<Self> {
+        let all = [
+            Self::FilterRule,
+            Self::LogOrBlock,
+            Self::PpsRate,
+            Self::Jumbogram,
+            Self::MakefripFail,
+            Self::StateAddFail,
+            Self::BadFrag,
+        ];
+        all.into_iter().find(|reason| reason.number() == number)
+    }
 }
 
 /// Why a packet is in the log.

@@ -104,6 +104,29 @@ impl Tables {
         table.is_some_and(|table| table.sets[index(family)].contains(address))
     }
 
+    /// The groups of a map, each with the addresses of a family that it gives to it.
+    #[must_use]
+    pub fn mapped(&self, out: bool, number: u32, family: Family) -> Vec<(Name, RangeSet<u128>)> {
+        let entries = self.maps.get(&(out, number)).map_or(&[][..], Vec::as_slice);
+        let mut sorted: Vec<&(PoolEntry, Name)> = entries.iter().collect();
+        sorted.retain(|(entry, _)| entry.family == family);
+        // Of equal prefixes the last decides, as `group` has it.
+        sorted.sort_by_key(|(entry, _)| entry.mask.count_ones());
+        let mut groups: Vec<(Name, RangeSet<u128>)> = Vec::new();
+        for (entry, group) in sorted {
+            let own = RangeSet::from_ranges(ranges(entry));
+            let others = own.complement(ones(family));
+            for (_, set) in &mut groups {
+                *set = set.intersect(&others);
+            }
+            match groups.iter_mut().find(|(name, _)| name == group) {
+                Some((_, set)) => *set = set.union(&own),
+                None => groups.push((group.clone(), own)),
+            }
+        }
+        groups
+    }
+
     /// The group that a map gives an address.
     #[must_use]
     pub fn group(&self, out: bool, number: u32, family: Family, address: u128) -> Option<&Name> {

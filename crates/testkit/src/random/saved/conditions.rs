@@ -61,7 +61,7 @@ impl Maker {
     /// Conditions on the packet and its connection alone.
     fn plain(&mut self, place: Place) -> String {
         let tracked = place.table != "raw";
-        match self.rng.u8(..11) {
+        match self.rng.u8(..12) {
             0..=2 if tracked => self.state(),
             3 => {
                 let length = self.pick(&["0:64", "40", "28:60", "100:", "20:40"]);
@@ -105,6 +105,12 @@ impl Maker {
             10 if matches!(place.hook, Some("PREROUTING" | "INPUT" | "FORWARD")) => {
                 let kind = self.pick(&["unicast", "broadcast", "multicast"]);
                 format!("-m pkttype {}", self.negated(&format!("--pkt-type {kind}")))
+            }
+            11 if place.hook == Some("PREROUTING") => {
+                // Marks that rules have set so far are another matter (docs/iptables.md).
+                let ways = ["", "--loose", "--invert", "--loose --invert", "--validmark"];
+                let many = if tracked { 4 } else { 5 };
+                format!("-m rpfilter {}", self.pick(&ways[..many]))
             }
             _ if tracked => self.connection(),
             _ => String::new(),
@@ -166,7 +172,7 @@ impl Maker {
     /// Conditions on what happened before, on sets, on sockets.
     fn remembered(&mut self, place: Place) -> String {
         let hook = place.hook.unwrap_or_default();
-        match self.rng.u8(..10) {
+        match self.rng.u8(..11) {
             0..=3 if !self.sets.is_empty() => self.in_set(),
             4..=5 => self.rate(),
             6 if matches!(hook, "OUTPUT" | "POSTROUTING") => {
@@ -175,6 +181,10 @@ impl Maker {
                     "-m owner {}",
                     self.pick(&["--uid-owner 33", "--gid-owner 1-40"])
                 )
+            }
+            9 => {
+                let bytes = self.pick(&["0", "100", "500", "3000"]);
+                format!("-m quota {}", self.negated(&format!("--quota {bytes}")))
             }
             7 => {
                 let every = self.rng.u8(2..5);

@@ -86,7 +86,8 @@ fn replace(text: &str, path: &str, by: &str) -> String {
     while let Some(at) = rest.find(path) {
         let (before, after) = (&rest[..at], &rest[at + path.len()..]);
         out.push_str(before);
-        let joined = out.chars().next_back().is_some_and(part);
+        // `${ipfw:-/sbin/ipfw}` gives a path as what a variable is otherwise.
+        let joined = out.chars().next_back().is_some_and(|c| part(c) && c != '-');
         // A point ends a sentence in comments only; in a script the name would go on.
         let goes_on = after.chars().next().is_some_and(part);
         out.push_str(if joined || goes_on { path } else { by });
@@ -149,6 +150,7 @@ mod tests {
         let expected = "fw=\"/t/ipfw -q\"\n/sbin/ipfw.old; /opt/sbin/ipfw /t/ipfw\n";
         assert_eq!(rewritten(text, shims), expected);
         assert_eq!(rewritten("/usr/sbin/jls|", shims), "/t/jls|");
+        assert_eq!(rewritten("${F:-/sbin/ipfw}", shims), "${F:-/t/ipfw}");
         assert_eq!(rewritten(". /etc/rc.subr\n", shims), ". /t/rc.subr\n");
     }
 

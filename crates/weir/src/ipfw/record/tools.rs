@@ -193,7 +193,12 @@ fn ifconfig(recording: &mut Recording, arguments: &[String]) -> Reply {
     if !known.contains(&"lo0".to_owned()) {
         known.push("lo0".to_owned());
     }
-    if arguments.iter().any(|word| word == "-l") {
+    let options = arguments.iter().filter_map(|word| word.strip_prefix('-'));
+    let option = |letter: char| options.clone().any(|letters| letters.contains(letter));
+    if option('l') {
+        // Of all that are told none is down, and the loopback is no Ethernet.
+        let ether = arguments.iter().any(|word| word == "ether");
+        known.retain(|name| !option('d') && !(ether && name == "lo0"));
         return say(known.join(" ") + "\n");
     }
     let mut words = arguments.iter().filter(|word| !word.starts_with('-'));

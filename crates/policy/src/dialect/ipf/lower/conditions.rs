@@ -5,7 +5,8 @@
 
 use super::LowerOptions;
 use crate::dialect::ipf::ast::{
-    Address, Direction, Fields, Matching, Name, Proto, Rule, Side, With, net_match,
+    Address, Direction, Ends, Fields, Matching, Name, Proto, Rule, Side, Term, TermTest, With,
+    net_match, ones,
 };
 use crate::dialect::ipf::words::attribute;
 use crate::eval::ipf::{Tables, members};
@@ -25,7 +26,7 @@ pub(super) fn missing(rule: &Rule, tables: &Tables) -> Option<String> {
         Matching::All => return None,
         Matching::Fields(fields) => fields,
         Matching::Bpf(..) => return Some("a packet filter program".to_owned()),
-        Matching::Expression(_) => return Some("`exp`".to_owned()),
+        Matching::Expression(_) => return None,
     };
     if fields.with.doi.is_some() {
         return Some("`with opt cipso doi`".to_owned());
@@ -63,8 +64,10 @@ pub(super) fn tests(
     {
         made.push(false, interface(rule.direction, name));
     }
-    if let Matching::Fields(fields) = &rule.matching {
-        made.fields(fields);
+    match &rule.matching {
+        Matching::Fields(fields) => made.fields(fields, rule.direction),
+        Matching::Expression(terms) => terms.iter().for_each(|term| made.term(term)),
+        _ => {}
     }
     made.tests
 }
@@ -92,7 +95,7 @@ impl Made<'_> {
         self.tests.push(Test { negate, cond });
     }
 
-    fn fields(&mut self, fields: &Fields) {
+    fn fields(&mut self, fields: &Fields, direction: Direction) {
         if let Some(value) = fields.tos {
             // The original sees no type of service in IPv6.
             match self.family {
@@ -121,7 +124,84 @@ impl Made<'_> {
         }
         self.fragments(fields.with);
         self.of_state(fields.with);
+        self.few_hops(fields.with, direction);
         self.headers(fields.with);
+    }
+
+    /// `lowttl` is said of received packets only.
+    fn few_hops(&mut self, with: With, direction: Direction) {
+        if with.attributes & attribute::LOWTTL == 0 {
+            return;
+        }
+        let low = with.attributes_set & attribute::LOWTTL != 0;
+        match (direction, self.options.min_ttl) {
+            (Direction::In, least @ 1..) => self.push(!low, Cond::Ttl(Cmp::Lt(least))),
+            _ if low => self.push(false, Cond::Never),
+            _ => {}
+        }
+    }
+
+    /// A term of an expression. Where the packet has no such field it doesn't hold, nor does its
+    /// negation.
+    fn term(&mut self, term: &Term) {
+        match &term.test {
+            TermTest::StateOnly => self.push(false, Cond::Never),
+            TermTest::Address(family, ..) if *family != self.family => {
+                self.push(false, Cond::Never);
+            }
+            TermTest::Address(_, ends, nets) => {
+                let last = |(value, mask): &(u128, u128)| value | !mask & ones(self.family);
+                let ranges = nets.iter().map(|net| (net.0, last(net)));
+                let set = || AddrMatch::Ranges(RangeSet::from_ranges(ranges.clone()));
+                let either = [Cond::Src(set()), Cond::Dst(set())];
+                self.ends(*ends, term.negate, either);
+            }
+            TermTest::Protocol(set) => self.push(term.negate, Cond::Proto(set.clone())),
+            TermTest::Port(proto, ends, set) => {
+                self.push(false, Cond::Proto(RangeSet::one(*proto)));
+                let set = match term.negate {
+                    true => set.complement(u16::MAX),
+                    false => set.clone(),
+                };
+                match (ends, term.negate) {
+                    (Ends::Source, _) => self.push(false, Cond::SrcPort(set)),
+                    (Ends::Destination, _) => self.push(false, Cond::DstPort(set)),
+                    (Ends::Either, false) => self.push(false, Cond::AnyPort(set)),
+                    (Ends::Either, true) => {
+                        self.push(false, Cond::SrcPort(set.clone()));
+                        self.push(false, Cond::DstPort(set));
+                    }
+                }
+            }
+            TermTest::Flags(sets) => {
+                self.push(false, Cond::Proto(RangeSet::one(TCP)));
+                let flags = |&(value, mask): &(u8, u8)| Cond::TcpFlags { mask, value };
+                self.any(term.negate, sets.iter().map(flags).collect());
+            }
+        }
+    }
+
+    fn ends(&mut self, ends: Ends, negate: bool, [source, destination]: [Cond; 2]) {
+        match ends {
+            Ends::Source => self.push(negate, source),
+            Ends::Destination => self.push(negate, destination),
+            Ends::Either => self.any(negate, vec![source, destination]),
+        }
+    }
+
+    /// One of these holds, or none.
+    fn any(&mut self, negate: bool, mut conditions: Vec<Cond>) {
+        match (negate, conditions.len()) {
+            (true, _) => conditions
+                .into_iter()
+                .for_each(|cond| self.push(true, cond)),
+            (false, 1) => conditions.drain(..).for_each(|cond| self.push(false, cond)),
+            (false, _) => {
+                let negate = false;
+                let tests = conditions.into_iter().map(|cond| Test { negate, cond });
+                self.push(false, Cond::Any(tests.collect()));
+            }
+        }
     }
 
     /// What belongs to a state never comes as far as the rules; what only misses its window does.
@@ -137,7 +217,11 @@ impl Made<'_> {
 
     /// All else that headers say.
     fn headers(&mut self, with: With) {
-        let elsewhere = attribute::FRAG | attribute::FRAG_BODY | attribute::OOW | attribute::STATE;
+        let elsewhere = attribute::FRAG
+            | attribute::FRAG_BODY
+            | attribute::OOW
+            | attribute::STATE
+            | attribute::LOWTTL;
         let found = IpfWith {
             attributes: (
                 with.attributes & !elsewhere,

@@ -328,7 +328,7 @@ impl Parser<'_, '_, '_> {
 
     /// `/mask` or `mask mask`.
     fn mask(&mut self, family: Family) -> Parsed<Option<u128>> {
-        if !self.take_sign("/") && !self.take_word("mask") {
+        if !self.take_sign("/") && !self.take_word("mask") && !self.take_word("netmask") {
             return Ok(None);
         }
         let start = self.here();

@@ -342,6 +342,12 @@ impl<'t, 'a, 'n> Parser<'t, 'a, 'n> {
         self.take();
         let name = self.name("the name of a tunable")?;
         let value = match self.take_one_of(&["true", "false"]) {
+            // A word of flags, in which `true` would be the one that blocks.
+            Some(_) if ["default_pass", "fr_pass"].contains(&&*name) => {
+                let message = format!("`{name}` is no switch");
+                let found = Diagnostic::error("setting", self.since(start), message);
+                return Err(Box::new(found.help("write 2 to pass, 1 to block")));
+            }
             Some(word) => u32::from(word == "true"),
             None => self.number_or_hex("a number, `true` or `false`", u32::MAX)?,
         };

@@ -5,7 +5,8 @@ use super::super::lex::Kind;
 use super::super::nat::{Extra, NatRule, Packets, Target, Verb};
 use super::matching::side;
 use super::{Parsed, Parser};
-use crate::dialect::iptables::names::{protocols, services};
+use crate::dialect::ipf::words;
+use crate::dialect::iptables::names::protocols;
 use crate::model::Family;
 use crate::syntax::{Diagnostic, Place};
 use std::net::IpAddr;
@@ -245,7 +246,7 @@ impl Parser<'_, '_, '_> {
             return Ok(u16::try_from(number).unwrap_or(u16::MAX));
         }
         self.take();
-        services::port(&token.text, None).ok_or_else(|| {
+        words::service(&token.text, None).ok_or_else(|| {
             let message = format!("unknown service `{}`", token.text);
             let found = Diagnostic::error("unknown-service", token.at, message);
             Box::new(found.help("write its number"))

@@ -2,10 +2,11 @@
 
 use super::super::ast::{Port, Proto, Rule};
 use super::super::lex::Kind;
+use super::super::words;
 use super::matching::side;
 use super::rule::Product;
 use super::{Parsed, Parser};
-use crate::dialect::iptables::names::{Transport, protocols, services};
+use crate::dialect::iptables::names::{Transport, protocols};
 use crate::syntax::Diagnostic;
 
 impl Parser<'_, '_, '_> {
@@ -95,7 +96,7 @@ impl Parser<'_, '_, '_> {
             let found = Diagnostic::error("unknown-service", token.at, message);
             Err(Box::new(found.help(help)))
         };
-        let of = |transport| services::port(&token.text, Some(transport));
+        let of = |transport| words::service(&token.text, Some(transport));
         let found = match proto {
             Some(Proto::Number(protocols::TCP)) => of(Transport::Tcp),
             Some(Proto::Number(protocols::UDP)) => of(Transport::Udp),

@@ -513,6 +513,9 @@ fn place_of(word: &str) -> &'static str {
             "the order at the end is: head, group, set-tag, match-tag, pps, age"
         }
         "code" => "`code` stands right behind `icmp-type`",
+        "body" | "first" | "or-block" | "level" => {
+            "the words of `log` stand right behind it: `log first in`, `block in log first`"
+        }
         _ => "take it out, or end the rule before it with `;`",
     }
 }

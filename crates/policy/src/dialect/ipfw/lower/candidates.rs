@@ -15,11 +15,9 @@ use super::tags::Tags;
 use super::{asks_for_the_pass, reach};
 use crate::dialect::ipfw::Ruleset;
 use crate::dialect::ipfw::ast::{Action, Address, Instruction, InterfaceName, Pattern, Rule};
+use crate::eval::candidates::{self, Candidate};
 use crate::eval::ipfw::Pass;
-use crate::model::{
-    self, Chain, ChainId, ChainPolicy, Counters, Family, Flow, Hook, Origin, Policy, Root, RuleId,
-    SourceId, Table, Verdict,
-};
+use crate::model::{Family, Hook, Policy};
 
 /// What a rule's patterns ask of a packet's headers.
 struct Asks {
@@ -39,11 +37,7 @@ pub fn candidates(set: &Ruleset) -> Option<Policy> {
     let tags = Tags::default();
     let (looks, passed_over) = (looks(set), passed_over(set));
     let one_pass = !set.rules.iter().any(|one| asks_for_the_pass(&one.rule));
-    let mut policy = Policy {
-        rule_count: set.rule_count() + 1,
-        short_goes_on: true,
-        ..Policy::default()
-    };
+    let mut policy = candidates::policy(set.rule_count());
     for family in [Family::V4, Family::V6] {
         let passes: &[(Pass, &[Hook])] = match one_pass {
             true => &[(Pass::In, &[Hook::Prerouting, Hook::Forward])],
@@ -59,19 +53,10 @@ pub fn candidates(set: &Ruleset) -> Option<Policy> {
                 family,
                 pass,
             };
-            let chain = ChainId(policy.chains.len() as u32);
-            policy.chains.push(chain_of(&scope, &looks, &passed_over));
-            policy.roots.extend(hooks.iter().map(|&hook| Root {
-                family,
-                hook,
-                table: Table::Filter,
-                chain,
-            }));
+            let rules = rules_of(&scope, &looks, &passed_over);
+            candidates::add(&mut policy, family, hooks, rules.into_iter());
         }
     }
-    policy
-        .roots
-        .sort_by_key(|root| (root.family, root.hook, root.table));
     Some(policy)
 }
 
@@ -108,24 +93,17 @@ fn passed_over(set: &Ruleset) -> Vec<bool> {
     out
 }
 
-fn chain_of(scope: &Scope<'_>, looks: &[bool], passed_over: &[bool]) -> Chain {
+fn rules_of(scope: &Scope<'_>, looks: &[bool], passed_over: &[bool]) -> Vec<Candidate> {
     let set = scope.set;
     let last = set.rules.len() - 1;
-    let origin = Origin {
-        source: SourceId(0),
-        line: 1,
-        column: 1,
-    };
-    let mut rules = Vec::with_capacity(last);
+    let mut out = Vec::with_capacity(last);
     for (at, one) in set.rules[..last].iter().enumerate() {
         let rule = &one.rule;
         if !set.is_enabled(rule.set) {
             continue;
         }
         // What is done before the first pattern is done for every packet.
-        let always = rule.probability.is_some()
-            || matches!(rule.action, Action::CheckState(_)) && looks[at]
-            || look_of(rule).is_some() && looks[at];
+        let always = rule.probability.is_some() || look_of(rule).is_some() && looks[at];
         if matches!(rule.action, Action::CheckState(_)) && !always {
             continue;
         }
@@ -137,31 +115,13 @@ fn chain_of(scope: &Scope<'_>, looks: &[bool], passed_over: &[bool]) -> Chain {
             false => asks(scope, rule),
         };
         let ends = asks.exact && !rule.defer && !passed_over[at] && ends(rule);
-        rules.extend(asks.formula.into_iter().map(|tests| model::Rule {
-            id: one.id,
-            origin,
-            index: rule.number,
+        out.extend(asks.formula.into_iter().map(|tests| Candidate {
+            rule: one.id,
             tests,
-            ops: Vec::new(),
-            flow: match ends {
-                true => Flow::Verdict(Verdict::Drop),
-                false => Flow::Next,
-            },
-            preset: Counters::default(),
+            ends,
         }));
     }
-    Chain {
-        name: "candidates".to_owned(),
-        family: scope.family,
-        table: Table::Filter,
-        rules,
-        policy: Some(ChainPolicy {
-            id: RuleId(set.rule_count()),
-            origin,
-            verdict: Verdict::Accept,
-            preset: Counters::default(),
-        }),
-    }
+    out
 }
 
 /// Whether a rule whose patterns hold is the last one.

@@ -331,7 +331,10 @@ impl Scope<'_> {
                     .collect();
                 if names.is_empty() {
                     // The rule stays what it is, for when the address is there again.
-                    return Ok(strict(Cond::Never, negate));
+                    return Ok(match negate {
+                        false => strict(Cond::Never, false),
+                        true => constant(true),
+                    });
                 }
                 names
             }

@@ -1,8 +1,9 @@
 //! Modules that are known by name and options and that weir cannot honour.
 //!
-//! Their words are kept as written, so that printing is the identity; lowering refuses them by
-//! name.
+//! Their options are read and printed as `iptables-save` prints them; lowering refuses them by
+//! name. The words of modules that no kernel at hand has are kept as written.
 
+use super::super::names::protocols::{IPCOMP, MOBILITY, TCP, UDP};
 use super::super::value::Kind;
 use super::{ModuleSpec, OptionSpec, Role, module, option};
 use crate::model::{Family, Hook, Table};
@@ -20,6 +21,20 @@ const fn f(name: &'static str) -> OptionSpec {
     option(name, Kind::Flag)
 }
 
+/// An option with a number up to this.
+const fn n(name: &'static str, most: u64) -> OptionSpec {
+    option(name, Kind::Number(0, most))
+}
+
+/// An option of a kind.
+const fn k(name: &'static str, kind: Kind) -> OptionSpec {
+    option(name, kind)
+}
+
+const U32: u64 = u32::MAX as u64;
+const AUDIT_TYPES: &[&str] = &["accept", "drop", "reject"];
+const HMARK_FIELDS: &[&str] = &["src", "dst", "sport", "dport", "spi", "proto", "ct"];
+
 /// An option with one word.
 const fn w(name: &'static str) -> OptionSpec {
     option(name, Kind::Words(1))
@@ -29,87 +44,118 @@ const fn w(name: &'static str) -> OptionSpec {
 #[rustfmt::skip]
 pub static KNOWN: &[ModuleSpec] = &[
     km("string", &[
-        w("string").not(), w("hex-string").not(), w("algo"), w("from"), w("to"), f("icase"),
+        k("string", Kind::Pattern(false)).not(), k("hex-string", Kind::Pattern(true)).not(),
+        k("algo", Kind::Choice(&["bm", "kmp"])), n("from", 65_535), n("to", 65_535), f("icase"),
     ]),
-    km("u32", &[w("u32").not()]),
-    km("bpf", &[w("object-pinned"), w("bytecode")]),
-    km("cgroup", &[w("path").not(), w("cgroup").not()]),
+    km("u32", &[k("u32", Kind::U32).not()]),
+    km("bpf", &[w("object-pinned"), k("bytecode", Kind::Quoted(65_535))]),
+    km("cgroup", &[k("path", Kind::Text(0, 511)).not(), n("cgroup", U32).not()]),
     km("cluster", &[
-        w("cluster-total-nodes"), w("cluster-local-node").not(), w("cluster-local-nodemask").not(),
-        w("cluster-hash-seed"),
+        n("cluster-local-node", 32).not(),
+        k("cluster-local-nodemask", Kind::Padded(8)).not(),
+        option("cluster-total-nodes", Kind::Number(1, 32)),
+        k("cluster-hash-seed", Kind::Padded(8)),
     ]),
-    km("connbytes", &[w("connbytes").not(), w("connbytes-mode"), w("connbytes-dir")]),
-    km("connlabel", &[w("label").not(), f("set")]),
-    km("cpu", &[w("cpu").not()]),
-    km("devgroup", &[w("src-group").not(), w("dst-group").not()]),
-    km("helper", &[w("helper").not()]),
-    km("ipcomp", &[w("ipcompspi").not(), f("compres")]),
+    km("connbytes", &[
+        k("connbytes", Kind::Wide).not(),
+        k("connbytes-mode", Kind::Choice(&["packets", "bytes", "avgpkt"])),
+        k("connbytes-dir", Kind::Choice(&["original", "reply", "both"])),
+    ]),
+    km("connlabel", &[k("label", Kind::Quoted(256)).not(), f("set")]),
+    km("cpu", &[n("cpu", U32).not()]),
+    km("devgroup", &[
+        k("src-group", Kind::Named("default")).not(),
+        k("dst-group", Kind::Named("default")).not(),
+    ]),
+    km("helper", &[k("helper", Kind::Text(0, 255)).not()]),
+    km("ipcomp", &[k("ipcompspi", Kind::Range(u32::MAX)).not(), f("compres")])
+        .with_protocols(&[IPCOMP]),
     km("ipvs", &[
         f("ipvs").not(), w("vproto").not(), w("vaddr").not(), w("vport").not(), w("vdir"),
         w("vmethod").not(), w("vportctl").not(),
-    ]),
-    km("l2tp", &[w("tid"), w("sid"), w("pversion"), w("type")]),
+    ]).kept_as_written(),
+    km("l2tp", &[w("tid"), w("sid"), w("pversion"), w("type")]).kept_as_written(),
     km("nfacct", &[w("nfacct-name")]),
-    km("osf", &[w("genre").not(), w("ttl"), w("log")]),
-    km("quota", &[w("quota").not()]),
+    km("osf", &[w("genre").not(), n("ttl", 2), n("log", 2)]).with_protocols(&[TCP]),
+    module("quota", Role::Match, &[n("quota", u64::MAX).not()]),
     km("rateest", &[
         w("rateest1"), w("rateest"), f("rateest-delta"), w("rateest-bps"), w("rateest-pps"),
         w("rateest-bps1"), w("rateest-pps1"), f("rateest-lt").not(), f("rateest-gt").not(),
         f("rateest-eq").not(), w("rateest2"), w("rateest-bps2"), w("rateest-pps2"),
-    ]),
-    km("realm", &[w("realm").not()]).only(Family::V4),
+    ]).kept_as_written(),
+    km("realm", &[k("realm", Kind::Named("cosmos")).not()]).only(Family::V4),
     km("socket", &[f("transparent"), f("nowildcard"), f("restore-skmark")])
         .at_hooks(&[Hook::Prerouting, Hook::Input]),
-    km("dst", &[w("dst-len").not(), w("dst-opts")]).only(Family::V6),
-    km("hbh", &[w("hbh-len").not(), w("hbh-opts")]).only(Family::V6),
+    km("dst", &[n("dst-len", U32).not(), k("dst-opts", Kind::HeaderOptions)]).only(Family::V6),
+    km("hbh", &[n("hbh-len", U32).not(), k("hbh-opts", Kind::HeaderOptions)]).only(Family::V6),
     km("frag", &[
-        w("fragid").not(), w("fraglen").not(), f("fragres"), f("fragfirst"), f("fragmore"),
-        f("fraglast"),
+        k("fragid", Kind::Range(u32::MAX)).not(), n("fraglen", U32).not(), f("fragres"),
+        f("fragfirst"), f("fragmore"), f("fraglast"),
     ]).only(Family::V6),
-    km("mh", &[w("mh-type").not()]).only(Family::V6),
+    km("mh", &[k("mh-type", Kind::Mobility).not()])
+        .only(Family::V6)
+        .with_protocols(&[MOBILITY]),
     km("srh", &[
-        w("srh-next-hdr").not(), w("srh-hdr-len-eq").not(), w("srh-hdr-len-gt").not(),
-        w("srh-hdr-len-lt").not(), w("srh-segs-left-eq").not(), w("srh-segs-left-gt").not(),
-        w("srh-segs-left-lt").not(), w("srh-last-entry-eq").not(), w("srh-last-entry-gt").not(),
-        w("srh-last-entry-lt").not(), w("srh-tag").not(), w("srh-psid").not(), w("srh-nsid").not(),
-        w("srh-lsid").not(),
+        n("srh-next-hdr", 255).not(), n("srh-hdr-len-eq", 255).not(), n("srh-hdr-len-gt", 255).not(),
+        n("srh-hdr-len-lt", 255).not(), n("srh-segs-left-eq", 255).not(),
+        n("srh-segs-left-gt", 255).not(), n("srh-segs-left-lt", 255).not(),
+        n("srh-last-entry-eq", 255).not(), n("srh-last-entry-gt", 255).not(),
+        n("srh-last-entry-lt", 255).not(), n("srh-tag", 65_535).not(),
+        k("srh-psid", Kind::Prefix).not(), k("srh-nsid", Kind::Prefix).not(),
+        k("srh-lsid", Kind::Prefix).not(),
     ]).only(Family::V6),
-    km("ipv6header", &[w("header").not(), f("soft")]).only(Family::V6),
+    km("ipv6header", &[k("header", Kind::Headers).not(), f("soft")]).only(Family::V6),
     km("eui64", &[])
         .only(Family::V6)
         .at_hooks(&[Hook::Prerouting, Hook::Input, Hook::Forward]),
 
-    kt("AUDIT", &[w("type")]),
+    kt("AUDIT", &[k("type", Kind::Choice(AUDIT_TYPES))]),
     kt("CLUSTERIP", &[
         f("new"), w("hashmode"), w("clustermac"), w("total-nodes"), w("local-node"), w("hash-init"),
-    ]).only(Family::V4),
+    ]).only(Family::V4).kept_as_written(),
     kt("CONNSECMARK", &[f("save"), f("restore")]).in_tables(&[Table::Mangle, Table::Security]),
     kt("DNPT", &[w("src-pfx"), w("dst-pfx")]).only(Family::V6).in_tables(&[Table::Mangle]),
     kt("SNPT", &[w("src-pfx"), w("dst-pfx")]).only(Family::V6).in_tables(&[Table::Mangle]),
-    kt("ECN", &[f("ecn-tcp-remove"), w("ecn-tcp-cwr"), w("ecn-tcp-ece"), w("ecn-ip-ect")])
+    kt("ECN", &[f("ecn-tcp-remove"), n("ecn-tcp-ece", 1), n("ecn-tcp-cwr", 1), n("ecn-ip-ect", 3)])
         .only(Family::V4)
         .in_tables(&[Table::Mangle]),
     // OpenWrt's: what follows for an established connection is left to the network card.
     kt("FLOWOFFLOAD", &[f("hw")]).in_tables(&[Table::Filter]).at_hooks(&[Hook::Forward]),
     kt("HMARK", &[
-        w("hmark-tuple"), w("hmark-mod"), w("hmark-offset"), w("hmark-src-prefix"),
-        w("hmark-dst-prefix"), w("hmark-sport-mask"), w("hmark-dport-mask"), w("hmark-spi-mask"),
-        w("hmark-sport"), w("hmark-dport"), w("hmark-spi"), w("hmark-proto-mask"), w("hmark-rnd"),
+        n("hmark-src-prefix", 128), n("hmark-dst-prefix", 128),
+        k("hmark-sport-mask", Kind::Padded(4)), k("hmark-dport-mask", Kind::Padded(4)),
+        k("hmark-spi-mask", Kind::Padded(8)), k("hmark-sport", Kind::Padded(4)),
+        k("hmark-dport", Kind::Padded(4)), k("hmark-spi", Kind::Padded(8)),
+        k("hmark-proto-mask", Kind::Padded(2)), k("hmark-rnd", Kind::Padded(8)),
+        option("hmark-mod", Kind::Number(1, U32)), n("hmark-offset", U32),
+        k("hmark-tuple", Kind::Names(HMARK_FIELDS)),
+    ]).in_tables(&[Table::Mangle]),
+    kt("IDLETIMER", &[
+        option("timeout", Kind::Number(1, U32)), k("label", Kind::Text(1, 255)), f("alarm"),
+        f("send_nl_msg"),
     ]),
-    kt("IDLETIMER", &[w("timeout"), w("label"), f("alarm"), f("send_nl_msg")]),
-    kt("LED", &[w("led-trigger-id"), w("led-delay"), f("led-always-blink")]),
+    kt("LED", &[k("led-trigger-id", Kind::Quoted(26)), w("led-delay"), f("led-always-blink")]),
     kt("NFQUEUE", &[
-        w("queue-num"), w("queue-balance"), f("queue-bypass"), f("queue-cpu-fanout"),
+        n("queue-num", 65_535), k("queue-balance", Kind::Range(65_535)), f("queue-bypass"),
+        f("queue-cpu-fanout"),
     ]),
     kt("QUEUE", &[]),
     kt("MIRROR", &[]).only(Family::V4),
-    kt("RATEEST", &[w("rateest-name"), w("rateest-interval"), w("rateest-ewmalog")]),
+    kt("RATEEST", &[
+        w("rateest-name"), k("rateest-interval", Kind::Span), k("rateest-ewmalog", Kind::Span),
+    ]),
     kt("SECMARK", &[w("selctx")]).in_tables(&[Table::Mangle, Table::Security]),
-    kt("TCPOPTSTRIP", &[w("strip-options")]).in_tables(&[Table::Mangle]),
-    kt("TEE", &[w("gateway"), w("oif")]),
-    kt("TPROXY", &[w("on-port"), w("on-ip"), w("tproxy-mark")])
+    kt("TCPOPTSTRIP", &[k("strip-options", Kind::TcpOptions)])
         .in_tables(&[Table::Mangle])
-        .at_hooks(&[Hook::Prerouting]),
+        .with_protocols(&[TCP]),
+    kt("TEE", &[k("gateway", Kind::Address), k("oif", Kind::Interface)]),
+    kt("TPROXY", &[
+        k("on-port", Kind::Port), k("on-ip", Kind::Address), k("tproxy-mark", Kind::FullMark),
+    ])
+        .in_tables(&[Table::Mangle])
+        .at_hooks(&[Hook::Prerouting])
+        .with_protocols(&[TCP, UDP]),
     kt("ULOG", &[w("ulog-nlgroup"), w("ulog-prefix"), w("ulog-cprange"), w("ulog-qthreshold")])
-        .only(Family::V4),
+        .only(Family::V4)
+        .kept_as_written(),
 ];

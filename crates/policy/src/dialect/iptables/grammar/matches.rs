@@ -67,7 +67,12 @@ pub static MATCHES: &[ModuleSpec] = &[
         "pkttype",
         &[option(
             "pkt-type",
-            Kind::Choice(&["unicast=host", "broadcast", "multicast"]),
+            Kind::Choice(&[
+                "unicast=host",
+                "broadcast=bcast",
+                "multicast=mcast",
+                "otherhost",
+            ]),
         )
         .not()],
     ),
@@ -109,8 +114,8 @@ const SCTP_OPTIONS: &[OptionSpec] = &[
 const DCCP_OPTIONS: &[OptionSpec] = &[
     sport(None),
     dport(None),
-    option("dccp-types", Kind::Words(1)).not(),
-    option("dccp-option", Kind::Words(1)).not(),
+    option("dccp-types", Kind::Names(small::DCCP_TYPES)).not(),
+    option("dccp-option", Kind::Number(1, 255)).not(),
 ];
 
 const AH6_OPTIONS: &[OptionSpec] = &[
@@ -282,11 +287,11 @@ const POLICY_OPTIONS: &[OptionSpec] = &[
     option("pol", Kind::Choice(&["none", "ipsec"])),
     option("strict", Kind::Flag),
     option("reqid", Kind::Number(0, U32)).not(),
-    option("spi", Kind::Number(0, U32)).not(),
+    option("spi", Kind::Mask).not(),
     option("proto", Kind::Choice(&["ah", "esp", "ipcomp"])).not(),
     option("mode", Kind::Choice(&["transport", "tunnel"])).not(),
-    option("tunnel-src", Kind::Address).not(),
     option("tunnel-dst", Kind::Address).not(),
+    option("tunnel-src", Kind::Address).not(),
     option("next", Kind::Flag),
 ];
 

@@ -234,7 +234,6 @@ impl ModuleSpec {
 
     const fn known(mut self) -> Self {
         self.tier = Tier::Known;
-        self.as_written = true;
         self
     }
 }

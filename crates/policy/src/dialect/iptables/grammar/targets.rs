@@ -101,6 +101,8 @@ const CONNMARK_OPTIONS: &[OptionSpec] = &[
     option("and-mark", Kind::SetMark(MarkForm::And)).for_option("set-xmark"),
     option("or-mark", Kind::SetMark(MarkForm::Or)).for_option("set-xmark"),
     option("xor-mark", Kind::SetMark(MarkForm::Flip)).for_option("set-xmark"),
+    option("left-shift-mark", Kind::Number(0, 31)),
+    option("right-shift-mark", Kind::Number(0, 31)),
     option("save-mark", Kind::Flag),
     option("restore-mark", Kind::Flag),
     option("nfmask", Kind::Mask),
@@ -114,9 +116,9 @@ const CT_OPTIONS: &[OptionSpec] = &[
     option("timeout", Kind::Text(1, 31)),
     option("ctevents", Kind::Names(small::CT_EVENTS)),
     option("expevents", Kind::Names(&["new"])),
-    option("zone-orig", Kind::Words(1)),
-    option("zone-reply", Kind::Words(1)),
-    option("zone", Kind::Words(1)),
+    option("zone-orig", Kind::Zone),
+    option("zone-reply", Kind::Zone),
+    option("zone", Kind::Zone),
 ];
 
 const DSCP_OPTIONS: &[OptionSpec] = &[
@@ -162,7 +164,7 @@ const SET_OPTIONS: &[OptionSpec] = &[
 const SYNPROXY_OPTIONS: &[OptionSpec] = &[
     option("sack-perm", Kind::Flag),
     option("timestamp", Kind::Flag),
-    option("wscale", Kind::Number(0, 14)),
+    option("wscale", Kind::Number(0, 255)),
     option("mss", Kind::Number(0, 65_535)),
     option("ecn", Kind::Flag),
 ];

@@ -5,7 +5,8 @@
 //! address not longer ago than the entries live. So all rules that add to one set have to give the
 //! same lifetime. Source: xt_set(8), ipset(8) `timeout`, `--exist`.
 //!
-//! What this form has no room for is refused by name: other types than `hash:ip`, deleting where
+//! What this form has no room for is refused by name: other types than `hash:ip` and `hash:net`
+//! without networks, deleting where
 //! the file has entries, entries of the file whose life a rule would shorten.
 
 use super::super::ast::{Instance, Opt, Target};
@@ -16,14 +17,21 @@ use super::matches::Tests;
 use super::tables::Tables;
 use crate::model::{
     Cond, Family, HistoryId, HistoryKind, HistoryObject, Recent, RecentAction, SetField, SetId,
-    Table, Test,
+    SetPart, Table, Test,
 };
+use crate::syntax::Span;
 
 /// What the model does not keep of a set's `create` line.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Created {
-    /// It is a `hash:ip`.
+    /// It is a `hash:ip`, or a `hash:net`.
     pub(super) addresses: bool,
+    /// It is of a type whose members are kept as written.
+    pub(super) kept: Option<&'static str>,
+    /// The members of a `hash:mac`.
+    pub(super) macs: Vec<[u8; 6]>,
+    /// It is a `hash:net`.
+    pub(super) networks: bool,
     /// Addresses are cut to this prefix length.
     pub(super) netmask: Option<u32>,
     /// Entries have a lifetime, by default this one; 0 is for ever.
@@ -36,6 +44,11 @@ pub(super) struct Changed {
     /// Seconds that what they add lives; 0 is for ever.
     lifetime: Option<u32>,
 }
+
+/// Members of a `hash:mac`: each is tried for itself.
+const MACS_MAX: usize = 256;
+const TESTED_ALONE: &str = "test it in a rule of its own";
+const WRITE_RULES: &str = "write a rule for each member: `-m mac`, `-i`, `-m mark` beside `-s`";
 
 fn timeout(instance: &Instance) -> Option<u32> {
     match instance.option("timeout")?.value {
@@ -87,6 +100,11 @@ impl Lowering<'_> {
 impl Tests<'_, '_> {
     /// Membership in a set: the test of `-m set`.
     pub(super) fn membership(&mut self, negate: bool, set: SetId, fields: &[SetField]) {
+        let created = &self.lowering.created[set.0 as usize];
+        if created.kept.is_some() {
+            let macs = any(created.macs.iter().map(|mac| Cond::Mac(*mac)));
+            return self.push(negate, macs);
+        }
         let of_file = Cond::Set {
             set,
             fields: fields.to_vec(),
@@ -100,6 +118,30 @@ impl Tests<'_, '_> {
             return self.push(negate, added);
         }
         self.push(negate, any([of_file, added]));
+    }
+
+    /// Whether the entries of a set, or of the members of a list of sets, can be tested.
+    pub(super) fn can_test(&mut self, name: &str, set: SetId, at: Span) -> bool {
+        let created = &self.lowering.created[set.0 as usize];
+        let members = &self.lowering.sets[set.0 as usize].members;
+        let kept = |member: &SetId| self.lowering.created[member.0 as usize].kept;
+        let listed = members.iter().find_map(kept);
+        let (what, help) = match (created.kept, listed) {
+            (None, None) => return true,
+            (_, Some(kept)) => (format!("a list with a set of type {kept}"), TESTED_ALONE),
+            (Some("hash:mac"), _) if created.timeout.is_some_and(|seconds| seconds > 0) => (
+                "a hash:mac with timeouts".to_owned(),
+                "give its members no timeout",
+            ),
+            (Some("hash:mac"), _) if created.macs.len() > MACS_MAX => (
+                format!("a hash:mac of more than {MACS_MAX} members"),
+                "make several sets of it",
+            ),
+            (Some("hash:mac"), _) => return true,
+            (Some(kept), _) => (format!("a set of type {kept}"), WRITE_RULES),
+        };
+        self.unsupported(at, &format!("{what} (`{name}`)"), help);
+        false
     }
 
     /// `--add-set` and `--del-set`: tests that hold for every packet, and remember.
@@ -160,7 +202,7 @@ impl Tests<'_, '_> {
     /// Whether the memory of addresses can say what the rule says; if not, why.
     fn can_change(&mut self, set: SetId, instance: &Instance, option: &Opt) -> bool {
         let at = option.at.0;
-        let created = self.lowering.created[set.0 as usize];
+        let created = &self.lowering.created[set.0 as usize];
         let named = &self.lowering.sets[set.0 as usize];
         let lives = self.lowering.lifetime(set, instance);
         let lifetime = self.lowering.changed.get(&set).and_then(|c| c.lifetime);
@@ -173,10 +215,16 @@ impl Tests<'_, '_> {
             lives > 0 && entry.timeout.is_none_or(|left| left == 0 || left > lives)
         };
         let adds = option.spec.name == "add-set";
+        let is_network = |entry: &crate::model::SetEntry| matches!(entry.parts[..], [SetPart::Addresses(first, last)] if first != last);
         let (what, help) = if !created.addresses {
             (
                 "changing a set that is not a hash:ip",
                 "use a set of the type hash:ip",
+            )
+        } else if created.networks && named.entries.iter().any(is_network) {
+            (
+                "changing a hash:net that has networks",
+                "ipset would add one as wide as the widest: use a set of the type hash:ip",
             )
         } else if named.family != Some(self.family) {
             (

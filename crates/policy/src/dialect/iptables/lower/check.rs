@@ -198,6 +198,7 @@ fn limited_options(instance: &Instance) -> Vec<(&'static str, Hooks)> {
     let candidates: &[(&'static str, Hooks)] = match instance.spec.name {
         "addrtype" => &[("limit-iface-in", INCOMING), ("limit-iface-out", OUTGOING)],
         "TCPMSS" => &[("clamp-mss-to-pmtu", OUTGOING)],
+        "devgroup" => &[("src-group", INCOMING), ("dst-group", OUTGOING)],
         "physdev" => &[
             ("physdev-out", ALL_BUT_OUTPUT),
             ("physdev-is-out", ALL_BUT_OUTPUT),

@@ -12,7 +12,7 @@ use super::hosts::{Host, bits, host};
 use super::tables::Entry;
 use crate::model::{
     AddrMatch, AddrType, Cmp, Cond, CtField, Family, HistoryId, HistoryKind, HistoryObject,
-    IfPattern, Owner, OwnerRange, PacketType, RangeSet, SetId, StateMask, Test,
+    IfPattern, Owner, OwnerRange, PacketType, RangeSet, SetField, SetId, StateMask, Test,
 };
 use crate::syntax::{Diagnostic, Span};
 
@@ -88,10 +88,7 @@ impl Tests<'_, '_> {
             return self.lowering.report.diagnostics.push(found);
         }
         if spec.tier == Tier::Known {
-            let help = match spec.name {
-                "helper" => "protocol helpers (FTP, SIP ...) are not provided",
-                _ => "take the rule out, or leave it to iptables beside weir",
-            };
+            let help = super::refuse::advice_for_match(spec.name);
             return self.unsupported(instance.at.0, &format!("`-m {}`", spec.name), help);
         }
         match spec.name {
@@ -102,18 +99,12 @@ impl Tests<'_, '_> {
                 "`-m ah` of IPv6",
                 "take the rule out, or leave it to ip6tables beside weir",
             ),
-            "physdev" | "rpfilter" => {
-                let help = match (spec.name, self.family) {
-                    ("rpfilter", Family::V4) => {
-                        "sysctl net.ipv4.conf.all.rp_filter=1 (2: loose) does the same"
-                    }
-                    ("rpfilter", Family::V6) => {
-                        "leave it to ip6tables beside weir, or drop sources by interface"
-                    }
-                    _ => "bridged packets are for the bridge's own filter (nft, table bridge)",
-                };
-                self.unsupported(instance.at.0, &format!("`-m {}`", spec.name), help);
+            "physdev" => {
+                let help = "bridged packets are for the bridge's own filter (nft, table bridge)";
+                self.unsupported(instance.at.0, "`-m physdev`", help);
             }
+            "rpfilter" => self.route_back(instance),
+            "quota" => self.quota(instance),
             "tcp" | "udp" | "udplite" | "sctp" | "dccp" | "esp" | "ah"
                 if instance.options.is_empty() =>
             {
@@ -185,7 +176,8 @@ impl Tests<'_, '_> {
             ("pkttype", _, &Value::Number(kind)) => Cond::PacketType(match kind {
                 0 => PacketType::Unicast,
                 1 => PacketType::Broadcast,
-                _ => PacketType::Multicast,
+                2 => PacketType::Multicast,
+                _ => PacketType::OtherHost,
             }),
             ("rt", "rt-type", &Value::Number(kind)) if kind <= 255 => Cond::RoutingHeader {
                 kind: Some(kind as u8),
@@ -263,6 +255,30 @@ impl Tests<'_, '_> {
             .filter(|bit| bits >> bit & 1 == 1)
             .fold(0, |mask, bit| mask | MODEL[bit]);
         self.push(option.negated, Cond::State(StateMask(mask)));
+    }
+
+    /// Reverse path filter.
+    fn route_back(&mut self, instance: &Instance) {
+        let has = |name: &str| instance.option(name).is_some();
+        let loose = has("loose");
+        let back = Cond::RouteBack {
+            loose,
+            marked: has("validmark"),
+        };
+        let Some(option) = instance.option("accept-local") else {
+            return self.push(has("invert"), back);
+        };
+        if !loose && self.family == Family::V4 {
+            let what = "`--accept-local` without `--loose`";
+            let help = "take packets from own addresses (`-m addrtype --src-type LOCAL`) before";
+            return self.unsupported(option.at.0, what, help);
+        }
+        let plain = |cond| Test {
+            negate: false,
+            cond,
+        };
+        let own = Cond::SrcType(vec![AddrType::Local]);
+        self.push(has("invert"), Cond::Any(vec![plain(back), plain(own)]));
     }
 
     /// IPsec, as far as there is one policy or none; of which kind it is, is not asked.
@@ -373,6 +389,11 @@ impl Tests<'_, '_> {
         match (option.spec.name, &option.value) {
             ("match-set", Value::Set(used)) => {
                 if let Some(set) = self.find_set(&used.name, used.fields.len(), option.at.0) {
+                    let kept = self.lowering.created[set.0 as usize].kept;
+                    if kept.is_some() && used.fields.first() == Some(&SetField::Dst) {
+                        let what = "the destination's Ethernet address";
+                        return self.unsupported(option.at.0, what, "test the source's: `src`");
+                    }
                     self.membership(option.negated, set, &used.fields);
                 }
             }
@@ -392,6 +413,9 @@ impl Tests<'_, '_> {
             self.refused.push(found);
             return None;
         };
+        if !self.can_test(name, id, at) {
+            return None;
+        }
         let set = &self.lowering.sets[id.0 as usize];
         if fields < set.dimensions.len() {
             let message = format!(

@@ -10,9 +10,8 @@ use crate::model::{
     ConnLimit, Family, HashKey, HashLimit, HistoryKind, Limit, Recent, RecentAction, Statistic,
     TimeWindow,
 };
+use crate::syntax::Diagnostic;
 
-/// Microseconds in the model's unit of waiting time (100 us).
-const MICROSECONDS_PER_UNIT: u64 = 100;
 /// How long a key is kept that has a rate in bytes and no burst.
 const BYTES_EXPIRE_MS: u64 = 15_000;
 /// The same with a burst.
@@ -84,16 +83,12 @@ impl Tests<'_, '_> {
             .map(|option| &option.value);
         let (rate, burst, bytes, default_expire) = match (&rate_option.value, burst) {
             (&Value::Period(period), burst) => {
-                if u64::from(period) < MICROSECONDS_PER_UNIT {
-                    let what = "a rate above 10,000 packets a second";
-                    return self.unsupported(rate_option.at.0, what, "write a smaller rate");
-                }
                 let burst = match burst {
                     Some(&Value::Number(packets)) => packets,
                     _ => 5,
                 };
-                let rate = u64::from(period).div_ceil(MICROSECONDS_PER_UNIT);
-                (rate, burst, false, rate_unit(period, 1_000_000).1 * 1000)
+                let expire = rate_unit(period, 1_000_000).1 * 1000;
+                (u64::from(period), burst, false, expire)
             }
             (&Value::Bytes(rate), Some(&Value::Bytes(burst))) => {
                 (rate, burst, true, BYTES_BURST_EXPIRE_MS)
@@ -195,10 +190,28 @@ impl Tests<'_, '_> {
         self.history(option.negated, None, HistoryKind::Statistic(statistic));
     }
 
+    pub(super) fn quota(&mut self, instance: &Instance) {
+        if let Some(option) = instance.option("quota")
+            && let Value::Number(bytes) = option.value
+        {
+            self.history(option.negated, None, HistoryKind::Quota(bytes));
+        }
+    }
+
     pub(super) fn time(&mut self, instance: &Instance) {
+        let mut offset = 0;
         if let Some(option) = instance.option("kerneltz") {
-            let help = "write the times in UTC and take `--kerneltz` out";
-            return self.unsupported(option.at.0, "the kernel's time zone", help);
+            let Some(zone) = self.lowering.options.kernel_zone else {
+                let help = "write the times in UTC and take `--kerneltz` out";
+                return self.unsupported(option.at.0, "the kernel's time zone", help);
+            };
+            offset = zone;
+            let message = format!("the kernel's time zone is {zone} s east of UTC, from now on");
+            let found = Diagnostic::note("kernel-zone", option.at.0, message);
+            self.lowering
+                .report
+                .diagnostics
+                .push(found.help("where it changes, apply again; `--utc` needs no zone"));
         }
         let second = |name, missing| number32(instance, name).unwrap_or(missing);
         let window = TimeWindow {
@@ -208,7 +221,7 @@ impl Tests<'_, '_> {
             day_stop: second("timestop", 86_399),
             month_days: days(instance, "monthdays", 0xffff_fffe),
             week_days: days(instance, "weekdays", 0xfe) as u8,
-            offset: 0,
+            offset,
             contiguous: has(instance, "contiguous"),
         };
         self.history(false, None, HistoryKind::Time(window));

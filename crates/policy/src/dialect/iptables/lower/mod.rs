@@ -74,6 +74,8 @@ pub struct LowerOptions<'a> {
     pub refuse_host_names: bool,
     /// Go on where a rule cannot be honoured, without becoming more open than written.
     pub allow_unsupported: bool,
+    /// Seconds east of UTC of the kernel's time zone, which `--kerneltz` asks for.
+    pub kernel_zone: Option<i32>,
 }
 
 /// What happened to a rule that cannot be honoured.

@@ -34,6 +34,54 @@ const SHARED_MEMORY: &[&str] = &[
     "rateest",
 ];
 
+const ELSEWHERE: &str = "take the rule out, or leave it to iptables beside weir";
+
+/// What to do instead of a match that is refused.
+pub(super) fn advice_for_match(name: &str) -> &'static str {
+    match name {
+        "helper" => "protocol helpers (FTP, SIP ...) are not provided",
+        "string" | "u32" | "bpf" => {
+            "payloads are not looked into: match ports and lengths, or leave it to iptables"
+        }
+        "connbytes" | "rateest" => "bytes of connections are not counted: shape with `tc` instead",
+        "cgroup" => "match the user (`-m owner --uid-owner`), or a mark that the program sets",
+        "devgroup" => "name the interfaces: `-i eth+`",
+        "cpu" | "cluster" => "spread packets by `-m statistic --mode nth`, or leave it to iptables",
+        "realm" => "match addresses, or the mark of `ip rule`",
+        "socket" => "proxies of this kind need `-j TPROXY`, which is left to iptables",
+        "dst" | "hbh" | "frag" | "ipv6header" | "srh" | "mh" | "eui64" => {
+            "of IPv6 extension headers only `-m rt` is known: leave it to ip6tables beside weir"
+        }
+        _ => ELSEWHERE,
+    }
+}
+
+/// What to do instead of a target that is refused.
+pub(super) fn advice_for_target(name: &str) -> &'static str {
+    match name {
+        "SYNPROXY" => {
+            "sysctl net.ipv4.tcp_syncookies=2 answers for this host's own services; for others \
+             leave the rule to iptables beside weir"
+        }
+        "TPROXY" => "leave it to iptables beside weir: only it hands packets to other sockets",
+        "NFQUEUE" | "QUEUE" => "leave it to iptables beside weir, which has queues to programs",
+        "TEE" => "mirror with `tc` (action mirred), or leave it to iptables beside weir",
+        "AUDIT" => "use `-j NFLOG`, and read it with `weir log`",
+        "IDLETIMER" | "LED" => "use `-j NFLOG`, and let a program of `weir log` do it",
+        "ECN" | "TCPOPTSTRIP" => {
+            "headers of TCP are changed by -j TCPMSS only: leave it to iptables"
+        }
+        "HMARK" => "mark by `-m statistic --mode nth`, or leave it to iptables beside weir",
+        "SECMARK" | "CONNSECMARK" => "labels are SELinux's: leave the rule to iptables beside weir",
+        "DNPT" | "SNPT" | "CLUSTERIP" | "MIRROR" => {
+            "weir translates no addresses: leave it to iptables"
+        }
+        "ULOG" => "use `-j NFLOG`",
+        "RATEEST" => "rates are not estimated: use `-m hashlimit`, or `tc`",
+        _ => ELSEWHERE,
+    }
+}
+
 /// Whether leaving the rule out can only make the policy stricter.
 pub(super) fn only_opens(table: &TableState<'_>, entry: &Entry<'_>) -> bool {
     let own = match &entry.rule.target {

@@ -79,8 +79,12 @@ impl Lowering<'_> {
         };
         let netmask = number("netmask").filter(|&length| length < width);
         let timeout = number("timeout");
+        let networks = create.set_type.name == "hash:net";
         self.created.push(Created {
-            addresses: create.set_type.name == "hash:ip",
+            addresses: create.set_type.name == "hash:ip" || networks,
+            networks,
+            kept: create.set_type.kept.then_some(create.set_type.name),
+            macs: Vec::new(),
             netmask,
             timeout,
         });
@@ -100,6 +104,7 @@ impl Lowering<'_> {
                 }
                 return;
             }
+            Member::Kept(text) => return self.add_kept(made, add, text),
             Member::Parts(parts) => parts,
         };
         let timeout = match option(&add.options, "timeout").map(|option| &option.value) {
@@ -115,6 +120,22 @@ impl Lowering<'_> {
                 nomatch,
                 timeout,
             });
+        }
+    }
+}
+
+impl Lowering<'_> {
+    /// A member of a type that is kept as written: of a `hash:mac` it is tested.
+    fn add_kept(&mut self, made: &Made, add: &Add, text: &str) {
+        let created = &mut self.created[made.id.0 as usize];
+        let ends = option(&add.options, "timeout").map(|option| &option.value);
+        if matches!(ends, Some(OptionValue::Number(1..))) || made.timeout.is_some_and(|t| t > 0) {
+            created.timeout = Some(1);
+        }
+        if created.kept == Some("hash:mac") {
+            created
+                .macs
+                .extend(crate::dialect::iptables::parse_mac(text));
         }
     }
 }

@@ -59,7 +59,7 @@ impl Tests<'_, '_> {
             return (Vec::new(), Flow::Next);
         }
         if instance.spec.tier == Tier::Known || name == "SYNPROXY" {
-            let help = "take the rule out, or leave it to iptables beside weir";
+            let help = super::refuse::advice_for_target(name);
             self.unsupported(instance.at.0, &format!("`-j {name}`"), help);
             return (Vec::new(), Flow::Next);
         }
@@ -76,7 +76,15 @@ impl Tests<'_, '_> {
                 .map(|(value, mask)| Op::SetMark { value, mask })
                 .into_iter()
                 .collect(),
-            "CONNMARK" => connmark(instance).into_iter().collect(),
+            "CONNMARK" => {
+                for name in ["left-shift-mark", "right-shift-mark"] {
+                    if let Some(option) = instance.option(name) {
+                        let what = format!("`--{name}` of `-j CONNMARK`");
+                        self.unsupported(option.at.0, &what, "write the shifted mark");
+                    }
+                }
+                connmark(instance).into_iter().collect()
+            }
             "CT" => self.ct(instance),
             "NOTRACK" => vec![Op::Notrack],
             "DSCP" => number(instance, "set-dscp")

@@ -91,6 +91,13 @@ pub static CT_EVENTS: &[&str] = &[
     "natseqinfo", "secmark", "label", "synproxy",
 ];
 
+/// DCCP packet types by number (RFC 4340 section 5.1).
+#[rustfmt::skip]
+pub static DCCP_TYPES: &[&str] = &[
+    "REQUEST", "RESPONSE", "DATA", "ACK", "DATAACK", "CLOSEREQ", "CLOSE", "RESET", "SYNC",
+    "SYNCACK", "INVALID",
+];
+
 /// Days of the week; bit n is day n, from Monday.
 pub static WEEKDAYS: &[&str] = &["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
@@ -104,7 +111,7 @@ pub static SCTP_CHUNKS: &[(&str, u8)] = &[
     ("HEARTBEAT_ACK", 5), ("ABORT", 6), ("SHUTDOWN", 7), ("SHUTDOWN_ACK", 8), ("ERROR", 9),
     ("COOKIE_ECHO", 10), ("COOKIE_ACK", 11), ("ECN_ECNE", 12), ("ECN_CWR", 13),
     ("SHUTDOWN_COMPLETE", 14), ("I_DATA", 64), ("ASCONF_ACK", 128), ("RE_CONFIG", 130),
-    ("PAD", 132), ("ASCONF", 193), ("FORWARD_TSN", 192), ("I_FORWARD_TSN", 194),
+    ("PAD", 132), ("FORWARD_TSN", 192), ("ASCONF", 193), ("I_FORWARD_TSN", 194),
 ];
 
 /// Flag letters of the chunk types that have flags: bit 0 first.

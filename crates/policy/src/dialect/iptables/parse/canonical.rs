@@ -62,10 +62,10 @@ impl Finish<'_> {
             "dscp" => self.need_one(&["dscp"]),
             "ecn" => self.need_any(),
             "physdev" => self.need_any(),
-            "policy" => self.need_one(&["dir"]),
+            "policy" => self.ipsec(),
             "time" => self.time(),
             "comment" => self.need_one(&["comment"]),
-            _ => {}
+            _ => self.lesser_match(),
         }
     }
 
@@ -96,11 +96,11 @@ impl Finish<'_> {
             "DNAT" => self.need_one(&["to-destination"]),
             "SNAT" => self.need_one(&["to-source"]),
             "NETMAP" => self.need_one(&["to"]),
-            _ => {}
+            _ => self.lesser_target(),
         }
     }
 
-    fn exactly_one(&mut self, names: &[&str]) {
+    pub(super) fn exactly_one(&mut self, names: &[&str]) {
         self.need_one(names);
         self.at_most_one(names);
     }
@@ -276,6 +276,74 @@ impl Finish<'_> {
         }
     }
 
+    /// IPsec as `iptables-save` prints it: elements behind each other, in each the options in the
+    /// order of the table; `none` asks for nothing more.
+    fn ipsec(&mut self) {
+        self.need_one(&["dir"]);
+        self.default("pol", Value::Number(1));
+        let none = self
+            .instance
+            .option("pol")
+            .is_some_and(|option| option.value == Value::Number(0));
+        if none {
+            let kept = |option: &super::super::ast::Opt| matches!(option.spec.name, "dir" | "pol");
+            self.instance.options.retain(kept);
+            return;
+        }
+        let spec = self.instance.spec;
+        let front = ["dir", "pol", "strict"];
+        let mut element = 0;
+        let mut options: Vec<_> = std::mem::take(&mut self.instance.options)
+            .into_iter()
+            .map(|option| {
+                let rank = spec.rank(option.spec.name);
+                let place = match front.contains(&option.spec.name) {
+                    true => (0, rank),
+                    false => (1 + element, rank),
+                };
+                element += usize::from(option.spec.name == "next");
+                (place, option)
+            })
+            .collect();
+        options.sort_by_key(|(place, _)| *place);
+        for pair in options.windows(2) {
+            if pair[0].0 == pair[1].0 {
+                let message = format!("`--{}` is given twice", pair[1].1.spec.name);
+                let found = Diagnostic::error("given-twice", pair[1].1.at.0, message)
+                    .related(pair[0].1.at.0, "here first");
+                self.found
+                    .push(found.help("`--next` begins another element"));
+            }
+        }
+        let tunnel = |option: &super::super::ast::Opt| {
+            option.spec.name == "mode" && option.value == Value::Number(1)
+        };
+        let tunneled = options.iter().any(|(_, option)| tunnel(option));
+        let ends = options
+            .iter()
+            .find(|(_, option)| matches!(option.spec.name, "tunnel-src" | "tunnel-dst"));
+        if let Some((_, option)) = ends.filter(|_| !tunneled) {
+            let message = format!("`--{}` needs `--mode tunnel`", option.spec.name);
+            let found = Diagnostic::error("missing-option", option.at.0, message);
+            self.found
+                .push(found.help("add it, or take this option out"));
+        }
+        if options
+            .iter()
+            .any(|(_, option)| option.spec.name == "strict")
+            && element == 0
+        {
+            let asks = options.iter().any(|(place, _)| place.0 > 0);
+            if !asks {
+                let message = "`--strict` without anything that the policy must be";
+                let found = Diagnostic::error("missing-option", self.at(), message);
+                self.found
+                    .push(found.help("add `--reqid`, `--spi`, `--proto` or `--mode`"));
+            }
+        }
+        self.instance.options = options.into_iter().map(|(_, option)| option).collect();
+    }
+
     fn time(&mut self) {
         self.at_most_one(&["kerneltz", "utc"]);
         self.at_most_one(&["kerneltz", "localtz"]);
@@ -306,6 +374,7 @@ impl Finish<'_> {
             }
             self.drop_default(name, &Value::Number(all));
         }
+        self.contiguous();
         self.drop_default("timestart", &Value::Number(0));
         self.drop_default("timestop", &Value::Number(DAY_STOP));
         self.drop_default("datestart", &Value::Number(0));
@@ -327,8 +396,25 @@ impl Finish<'_> {
         }
     }
 
+    /// `--contiguous` is about windows over midnight.
+    fn contiguous(&mut self) {
+        let time = |name, missing| match self.instance.option(name).map(|option| &option.value) {
+            Some(Value::Number(seconds)) => *seconds,
+            _ => missing,
+        };
+        let (start, stop) = (time("timestart", 0), time("timestop", DAY_STOP));
+        if let Some(option) = self.instance.option("contiguous")
+            && stop >= start
+        {
+            let message = "`--contiguous` needs a `--timestop` before `--timestart`";
+            let found = Diagnostic::error("missing-option", option.at.0, message);
+            self.found
+                .push(found.help("it is for windows over midnight: take it out"));
+        }
+    }
+
     /// Cuts a text off where the kernel's structure ends, as the original does, but says so.
-    fn shorten(&mut self, name: &str, most: usize) {
+    pub(super) fn shorten(&mut self, name: &str, most: usize) {
         let Some(option) = self
             .instance
             .options

@@ -93,11 +93,14 @@ pub(super) fn month_days(text: &str) -> Result<Value, Fault> {
 pub(super) fn week_days(text: &str) -> Result<Value, Fault> {
     let mut bits = 0;
     for part in text.split(',') {
+        // As the original: two letters are enough, and what follows the third isn't looked at.
         let named = |name: &str| {
-            part.len() >= 2
+            let length = part.len().min(3);
+            length >= 2
+                && part.is_ascii()
                 && name
-                    .get(..part.len())
-                    .is_some_and(|n| n.eq_ignore_ascii_case(part))
+                    .get(..length)
+                    .is_some_and(|n| n.eq_ignore_ascii_case(&part[..length]))
         };
         let day = match WEEKDAYS.iter().position(|name| named(name)) {
             Some(index) => index as u64 + 1,

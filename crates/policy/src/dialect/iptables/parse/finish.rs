@@ -181,6 +181,10 @@ fn check_together(rule: &Rule, found: &mut Vec<Diagnostic>) {
                 let reset = |option: &&Opt| option.value == Value::Text("tcp-reset".into());
                 (options.iter().find(reset), &[protocols::TCP])
             }
+            ("ECN", Role::Target) => (
+                needs(&["ecn-tcp-remove", "ecn-tcp-ece", "ecn-tcp-cwr"]),
+                &[protocols::TCP],
+            ),
             ("SNAT" | "DNAT", _) => {
                 let with_ports =
                     |option: &&Opt| matches!(&option.value, Value::Nat(nat) if nat.ports.is_some());

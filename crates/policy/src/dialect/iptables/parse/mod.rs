@@ -11,6 +11,8 @@ mod basic;
 mod canonical;
 mod clock;
 mod finish;
+mod finish_lesser;
+mod lesser;
 mod lists;
 mod nat;
 mod numbers;
@@ -21,7 +23,7 @@ mod statement;
 mod values;
 
 pub use address::Fault;
-pub(crate) use address::{ip, mask_bits};
+pub(crate) use address::{ip, mac, mask_bits};
 pub(crate) use numbers::number;
 pub use statement::built_in_chains;
 

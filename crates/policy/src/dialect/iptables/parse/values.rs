@@ -7,6 +7,7 @@ use super::super::names::{Transport, icmp, protocols, services, small};
 use super::super::value::{Address, Kind, MarkForm, Value, choice_name, probability_bits};
 use super::address::{self, Fault};
 use super::clock;
+use super::lesser;
 use super::lists::{chunks, names_list, port_list, set, tcp_flags, text, words};
 use super::nat;
 use super::numbers::{fraction, number, number_up_to, number32};
@@ -75,6 +76,9 @@ pub(super) fn read<'w>(
         Kind::NetmapTo => address::address(&word.text, context.family, true)
             .map(|address| Value::Address(Box::new(address)))
             .map_err(fault("bad-address")),
+        Kind::Pattern(hex) => lesser::pattern(&word.text, hex).map_err(fault("bad-pattern")),
+        Kind::U32 => lesser::words_tested(&word.text).map_err(fault("bad-test")),
+        Kind::Quoted(most) => text(&word, 0, most, context),
         Kind::Date => clock::date(&word.text).map_err(fault("bad-time")),
         Kind::TimeOfDay => clock::time_of_day(&word.text).map_err(fault("bad-time")),
         Kind::MonthDays => clock::month_days(&word.text).map_err(fault("bad-time")),
@@ -108,7 +112,10 @@ pub(super) fn located(code: &'static str, at: Span, fault: Fault) -> Diagnostic 
 
 /// Texts take the next word whatever it is, as the original does.
 fn takes_any_word(kind: Kind) -> bool {
-    matches!(kind, Kind::Text(..) | Kind::Words(_))
+    matches!(
+        kind,
+        Kind::Text(..) | Kind::Words(_) | Kind::Quoted(_) | Kind::Pattern(_)
+    )
 }
 
 pub(super) fn next<'w>(
@@ -170,6 +177,21 @@ fn single(kind: Kind, text: &str, context: &Context) -> Result<Value, Fault> {
         Kind::Protocol => protocol(text),
         Kind::Class => class(text),
         Kind::Ids => ids(text),
+        Kind::Wide => lesser::wide(text),
+        Kind::Padded(digits) => bounded(text, 0, (1 << (4 * digits)) - 1).map(Value::Number),
+        Kind::Named(name) => lesser::named(text, name),
+        Kind::HeaderOptions => lesser::header_options(text),
+        Kind::Headers => lesser::headers(text),
+        Kind::Mobility => lesser::mobility(text),
+        Kind::Span => lesser::span(text),
+        Kind::TcpOptions => lesser::tcp_options(text),
+        Kind::Zone => lesser::zone(text),
+        Kind::FullMark => lesser::full_mark(text),
+        Kind::Prefix => address::address(text, context.family, false)
+            .map(|address| Value::Address(Box::new(address))),
+        Kind::Port => {
+            port(text, transport_of(context.protocol)).map(|port| Value::Number(u64::from(port)))
+        }
         _ => Err(Fault::new(format!("`{text}` cannot be read here")).help("take it out")),
     }
 }

@@ -5,9 +5,11 @@
 //! the identity "print, then read" can be compared.
 
 mod calendar;
+mod lesser;
 mod print;
 
 pub use calendar::{civil, days_from_civil};
+pub use lesser::{HEADERS, MH_TYPES, U32, U32Step, U32Test, is_readable};
 pub use print::{
     MaskText, address_text, choice_name, interface_text, print, probability_bits, push_quoted,
     push_word, rate_unit,
@@ -145,6 +147,36 @@ pub enum Kind {
     WeekDays,
     /// This many words, kept as they are.
     Words(usize),
+    /// A text always printed in quotes, up to this long.
+    Quoted(usize),
+    /// Bytes to look for; the flag says that they may be written in hexadecimal.
+    Pattern(bool),
+    /// Tests of 32-bit words of the packet.
+    U32,
+    /// `[a]:[b]` of 64 bits.
+    Wide,
+    /// A number of this many hexadecimal digits.
+    Padded(usize),
+    /// `value[/mask]`, or the name that 0 has.
+    Named(&'static str),
+    /// `number[:length]`, comma between them: options of an IPv6 header.
+    HeaderOptions,
+    /// A list of IPv6 extension headers.
+    Headers,
+    /// `a[:b]` of mobility header types.
+    Mobility,
+    /// A length of time with `us`, `ms` or `s`, in microseconds.
+    Span,
+    /// TCP options, numbers or names.
+    TcpOptions,
+    /// The number of a zone, or `mark`.
+    Zone,
+    /// `value[/mask]`, the mask always printed.
+    FullMark,
+    /// An address, its mask always printed.
+    Prefix,
+    /// A port, number or service name.
+    Port,
 }
 
 /// The ways to write a change of a mark or of the TOS byte.
@@ -230,4 +262,12 @@ pub enum Value {
     Chunks(Box<Chunks>),
     /// A translation target.
     Nat(Box<NatTo>),
+    /// Bytes to look for.
+    Pattern(Box<[u8]>),
+    /// Tests of words.
+    U32(Box<U32>),
+    /// First and last.
+    Wide(u64, u64),
+    /// One bit for each number up to 255.
+    Bits(Box<[u64; 4]>),
 }

@@ -1,6 +1,7 @@
 //! How values are printed: as `iptables-save` prints them.
 
 use super::calendar::date_text;
+use super::lesser::{bits_text, headers_text, pattern_text, span_text, u32_text};
 use super::{Address, Chunks, InterfaceName, Kind, NatTo, Value};
 use crate::model::SetField;
 use std::fmt::Write;
@@ -28,6 +29,7 @@ pub fn print(out: &mut String, kind: Kind, value: &Value) {
             push(out, &parts.join(":"));
         }
         Value::Interface(interface) => push_word(out, &interface_text(interface)),
+        Value::Text(text) if matches!(kind, Kind::Quoted(_)) => push_always_quoted(out, text),
         Value::Text(text) => push_quoted(out, text),
         Value::Words(words) => words.iter().for_each(|word| push_word(out, word)),
         Value::Period(period) => print_period(out, kind, *period),
@@ -42,6 +44,11 @@ pub fn print(out: &mut String, kind: Kind, value: &Value) {
         }
         Value::Chunks(chunks) => print_chunks(out, chunks),
         Value::Nat(nat) => push(out, &nat_text(nat)),
+        Value::Pattern(bytes) => push(out, &pattern_text(bytes)),
+        Value::U32(tests) => push(out, &u32_text(tests)),
+        Value::Wide(first, u64::MAX) => push(out, &first.to_string()),
+        Value::Wide(first, last) => push(out, &format!("{first}:{last}")),
+        Value::Bits(bits) => push(out, &bits_text(bits)),
     }
 }
 
@@ -76,6 +83,18 @@ pub fn push_word(out: &mut String, text: &str) {
     push(out, text);
 }
 
+/// Texts that the original always puts into quotes.
+fn push_always_quoted(out: &mut String, text: &str) {
+    out.push_str(" \"");
+    for character in text.chars() {
+        if matches!(character, '"' | '\\') {
+            out.push('\\');
+        }
+        out.push(character);
+    }
+    out.push('"');
+}
+
 fn push_in_quotes(out: &mut String, text: &str) {
     out.push_str(" \"");
     for character in text.chars() {
@@ -104,6 +123,10 @@ fn print_number(out: &mut String, kind: Kind, number: u64) {
             .get(index)
             .map_or("?", |name| choice_name(name))
             .to_owned(),
+        Kind::Padded(digits) => format!("0x{number:0digits$x}"),
+        Kind::Headers => headers_text(number),
+        Kind::Span => span_text(number),
+        Kind::Zone if number > 0xffff => "mark".to_owned(),
         Kind::Class => format!("{:04x}:{:04x}", number >> 16, number & 0xffff),
         Kind::Probability => probability_text(number),
         Kind::Date => date_text(number),
@@ -174,7 +197,8 @@ fn print_masked(out: &mut String, kind: Kind, value: u32, mask: u32) {
             format!("{} {}", names(mask), names(value))
         }
         Kind::Tos(_) | Kind::SetTos(_) => format!("0x{value:02x}/0x{mask:02x}"),
-        Kind::Mark if mask == u32::MAX => format!("{value:#x}"),
+        Kind::Named(name) if (value, mask) == (0, u32::MAX) => name.to_owned(),
+        Kind::Mark | Kind::Named(_) if mask == u32::MAX => format!("{value:#x}"),
         _ => format!("{value:#x}/{mask:#x}"),
     };
     push(out, &text);
@@ -194,6 +218,7 @@ fn print_value_address(out: &mut String, kind: Kind, address: &Address) {
     match (kind, address) {
         (Kind::AddressMask, Address::V4(mask, _)) => push(out, &mask.to_string()),
         (Kind::AddressMask, Address::V6(mask, _)) => push(out, &mask.to_string()),
+        (Kind::Prefix, address) => push(out, &address_text(address, MaskText::Always)),
         (_, address) => push(out, &address_text(address, MaskText::UnlessHost)),
     }
 }

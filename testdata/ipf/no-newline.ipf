@@ -1,0 +1,2 @@
+block in all
+pass out all

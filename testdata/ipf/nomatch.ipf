@@ -1,0 +1,2 @@
+block in all
+nomatch in quick proto icmp all

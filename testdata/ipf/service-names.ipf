@@ -1,0 +1,15 @@
+pass in proto tcp from any to any port = ftp-data
+pass in proto tcp from any to any port = ftp
+pass in proto tcp from any to any port = ssh
+pass in proto tcp from any to any port = telnet
+pass in proto tcp from any to any port = nntp
+pass in proto udp from any to any port = tftp
+pass in proto udp from any to any port = syslog
+pass in proto tcp/udp from any to any port = domain
+pass in proto tcp from any to any port = pop3
+pass in proto tcp from any to any port = imap
+pass in proto tcp from any to any port = ldap
+pass in proto udp from any to any port = bootps
+pass in proto tcp from any to any port = x11
+pass in proto tcp from any to any port = login
+pass in proto tcp from any to any port = shell
