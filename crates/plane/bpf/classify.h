@@ -357,31 +357,18 @@ static __always_inline __u32 probe_tables(const __u8 *image, __u64 mask,
 	return best;
 }
 
-/* Where in a packet the field of a split is, by its number, and which bits of the word are not its. */
-#define SPLIT_FIELD(dim, field) ((__u64)__builtin_offsetof(struct weir_packet, field) << (dim) * 8)
-#define SPLIT_FIELDS (SPLIT_FIELD(WEIR_DIM_SRC, src[1]) | SPLIT_FIELD(WEIR_DIM_DST, dst[1]) | \
-		      SPLIT_FIELD(WEIR_DIM_SRC_PORT, src_port) | \
-		      SPLIT_FIELD(WEIR_DIM_DST_PORT, dst_port) | SPLIT_FIELD(WEIR_DIM_PROTO, proto))
-#define SPLIT_SHIFTS (16ULL << WEIR_DIM_SRC_PORT * 8 | 16ULL << WEIR_DIM_DST_PORT * 8 | \
-		      24ULL << WEIR_DIM_PROTO * 8)
-
-/* The value of a packet that a split compares. No room on the stack is taken. */
-static __always_inline __u32 split_value(const struct weir_packet *p, __u32 dim)
-{
-	__u64 offset = SPLIT_FIELDS >> (dim & 7) * 8 & 63, shift = SPLIT_SHIFTS >> (dim & 7) * 8 & 31;
-
-	return *(const __u32 *)((const __u8 *)p + offset) << shift >> shift;
-}
-
 /*
  * The chunks that a packet can meet: all of the root, or those of its leaf of the split tree.
  * Which way the tree goes is computed, not branched on: the verifier would follow all of them.
+ * `v6`: known to be IPv6, whose splits are of ports and protocol; then no room on the stack is
+ * taken.
  */
 static __always_inline struct weir_leaf leaf_of(const __u8 *image, __u64 mask,
-						const struct weir_root *root,
+						const struct weir_root *root, bool v6,
 						const struct weir_packet *p)
 {
 	struct weir_leaf leaf = { .chunks_at = root->chunks_at, .chunks = root->chunks };
+	const __u32 fields[8] = { p->src[1], p->dst[1], p->src_port, p->dst_port, p->proto };
 	__u32 splits = root->splits, next = 0;
 	const struct weir_leaf *own;
 
@@ -390,14 +377,22 @@ static __always_inline struct weir_leaf leaf_of(const __u8 *image, __u64 mask,
 	OPAQUE(next);
 	for (int i = 0; i < WEIR_SPLITS_MAX; i++) {
 		const struct weir_split *node;
-		__u32 below, leads, done;
+		__u32 value, below, leads, done, source, proto;
 
 		if (i >= splits)
 			break;
 		done = -(next >> 31);
 		node = IMAGE_AT(struct weir_split, image, mask,
 				root->splits_at + (next & ~done) * sizeof(*node));
-		below = below32(split_value(p, node->dim), node->bound);
+		if (v6) {
+			source = below32(node->dim, WEIR_DIM_DST_PORT);
+			proto = ~below32(node->dim, WEIR_DIM_PROTO);
+			value = (p->src_port & source) | (p->proto & proto) |
+				(p->dst_port & ~(source | proto));
+		} else {
+			value = fields[node->dim & 7];
+		}
+		below = below32(value, node->bound);
 		leads = node->next[1] ^ ((node->next[0] ^ node->next[1]) & below);
 		next = leads ^ ((leads ^ next) & done);
 	}
@@ -412,7 +407,7 @@ static __always_inline void lookup_begin(const __u8 *image, __u64 mask, __u32 ro
 					 const struct weir_packet *p, struct weir_cursor *cursor)
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
-	struct weir_leaf leaf = leaf_of(image, mask, root, p);
+	struct weir_leaf leaf = leaf_of(image, mask, root, false, p);
 
 	cursor->root_at = root_at;
 	cursor->chunk_at = leaf.chunks_at;

@@ -13,6 +13,7 @@
 #include "flow.h"
 #include "meta.h"
 #include "lane_parse.h"
+#define LANE_ROOMY 1
 #include "lane_walk.h"
 #include "classes.h"
 #include "sound.h"

@@ -10,10 +10,6 @@
 #include "first.h"
 #include "walk.h"
 
-/* Programs with room on the stack spare the verifier: see leaf_of. */
-#ifndef LANE_ROOMY
-#define LANE_ROOMY 0
-#endif
 #define LANE_STEPS 4		/* entries that are looked at */
 #define LANE_RULES 4		/* rules that count with one of them */
 
