@@ -17,6 +17,7 @@
 #define ETH_P_IPV6 0x86dd
 #define LOOPBACK 1	/* its number in every namespace */
 #define IFF_LOOPBACK (1 << 3)
+#define PACKET_LOOPBACK 5
 
 #define FIB_OUTPUT (1U << 1)
 #define FIB_SKIP_NEIGHBOUR (1U << 2)
@@ -135,7 +136,8 @@ static __always_inline void note(struct __sk_buff *skb, const struct sk_buff___l
 				     bpf_ntohl(h->v6.daddr[i * 2 + 1]);
 		}
 	}
-	if (!(kernel->dev->flags & IFF_LOOPBACK))
+	/* What this host has sent to a group comes back by the interface that it left by. */
+	if (!(kernel->dev->flags & IFF_LOOPBACK) && meta_packet_type(kernel) != PACKET_LOOPBACK)
 		found = v4 ? ask_v4(skb, h, mark) : ask_v6(skb, h, mark);
 	bpf_map_update_elem(&ways_back, &way, &found, BPF_ANY);
 }

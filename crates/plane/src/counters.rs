@@ -35,6 +35,19 @@ pub fn preset(instance: &Instance, slot: u32, values: &[(u64, u64)]) {
     }
 }
 
+/// Add to the counters of a slot what these numbers have beyond earlier ones.
+pub fn add(instance: &Instance, slot: u32, before: &[(u64, u64)], after: &[(u64, u64)]) {
+    let map = instance.map("counters");
+    for (rule, (before, after)) in before.iter().zip(after).enumerate() {
+        let at = place(instance, slot, 0, rule as u32);
+        for (offset, more) in [(0, after.0 - before.0), (8, after.1 - before.1)] {
+            if more > 0 {
+                map.memory().add64(at + offset, more);
+            }
+        }
+    }
+}
+
 /// Let one rule's counter begin at zero.
 pub fn zero(instance: &Instance, slot: u32, rule: u32) {
     let map = instance.map("counters");

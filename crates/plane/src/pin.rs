@@ -10,6 +10,7 @@ use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use zerocopy::FromBytes;
 
@@ -39,7 +40,7 @@ pub struct Pinned {
     /// Its folder.
     pub path: PathBuf,
     /// Its maps and programs.
-    pub instance: Instance,
+    pub instance: Arc<Instance>,
 }
 
 /// The BPF file system, mounted if it is not.
@@ -274,6 +275,6 @@ fn adopt(number: u32, path: PathBuf) -> Result<Option<Pinned>> {
     Ok(Some(Pinned {
         number,
         path,
-        instance,
+        instance: Arc::new(instance),
     }))
 }

@@ -5,6 +5,7 @@
 
 use std::mem::offset_of;
 use std::path::Path;
+use std::sync::Arc;
 
 use weir_policy::model;
 
@@ -109,7 +110,7 @@ impl Plane {
     pub(crate) fn instance(&self) -> Result<&Instance> {
         self.current
             .as_ref()
-            .map(|c| &c.instance)
+            .map(|c| &*c.instance)
             .ok_or(PlaneError::Nothing)
     }
 
@@ -319,7 +320,7 @@ fn grow(
             capacity,
             false,
             features,
-            old.as_ref().map(|old| &old.instance),
+            old.as_ref().map(|old| &*old.instance),
         )?,
     };
     if let Some(old) = &old {
@@ -346,7 +347,7 @@ fn grow(
     Ok(Pinned {
         number: instance_number,
         path,
-        instance,
+        instance: Arc::new(instance),
     })
 }
 

@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 
 use weir_engine::image::layout::{FEATURE_DYNAMIC, FEATURE_LEARNED};
 use weir_engine::packet::{Arrival, convert};
@@ -21,7 +22,7 @@ use crate::sys::bpf::{RunResult, test_run};
 /// Programs loaded for test runs.
 #[derive(Debug)]
 pub struct TestRun {
-    instance: Instance,
+    instance: Arc<Instance>,
     whole_way: Cell<bool>,
 }
 
@@ -51,7 +52,7 @@ impl TestRun {
     pub fn new(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         Ok(TestRun {
-            instance: load(capacity, true, !FEATURE_LEARNED, None)?,
+            instance: Arc::new(load(capacity, true, !FEATURE_LEARNED, None)?),
             whole_way: Cell::new(false),
         })
     }
@@ -60,7 +61,7 @@ impl TestRun {
     pub fn without_flows(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         Ok(TestRun {
-            instance: load(capacity, true, !(FEATURE_LEARNED | TRACKS), None)?,
+            instance: Arc::new(load(capacity, true, !(FEATURE_LEARNED | TRACKS), None)?),
             whole_way: Cell::new(false),
         })
     }
@@ -69,7 +70,7 @@ impl TestRun {
     pub fn learning(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         Ok(TestRun {
-            instance: load(capacity, true, !FEATURE_DYNAMIC, None)?,
+            instance: Arc::new(load(capacity, true, !FEATURE_DYNAMIC, None)?),
             whole_way: Cell::new(false),
         })
     }
@@ -78,7 +79,7 @@ impl TestRun {
     pub fn dynamic(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         Ok(TestRun {
-            instance: load(capacity, true, u32::MAX, None)?,
+            instance: Arc::new(load(capacity, true, u32::MAX, None)?),
             whole_way: Cell::new(false),
         })
     }
@@ -89,13 +90,13 @@ impl TestRun {
         crate::features::check()?;
         let instance = load(capacity, false, !FEATURE_LEARNED, None)?;
         Ok(TestRun {
-            instance,
+            instance: Arc::new(instance),
             whole_way: Cell::new(false),
         })
     }
 
     /// The loaded programs.
-    pub fn instance(&self) -> &Instance {
+    pub fn instance(&self) -> &Arc<Instance> {
         &self.instance
     }
 

@@ -1,8 +1,8 @@
 //! What the kernel needs before it tells the way back to a packet's source (`bpf/route.bpf.c`).
 //!
-//! It answers only for interfaces that forward packets. Where the loopback interface doesn't, that is
-//! switched on, noted, and switched off again by unloading. Nothing comes from the loopback interface
-//! that this host has not sent, so nothing new is forwarded.
+//! It answers only for interfaces that forward packets. Where the loopback interface doesn't, that
+//! is switched on, noted, and switched off again by unloading. Nothing comes from the loopback
+//! interface that this host has not sent, so nothing new is forwarded.
 
 use std::fs;
 use std::mem::offset_of;

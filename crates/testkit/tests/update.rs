@@ -8,9 +8,12 @@ use weir_engine::image::Image;
 use weir_engine::image::layout::root_number;
 use weir_engine::lookup::{Key, Lookup};
 use weir_engine::run::{Reference, Runner};
-use weir_engine::update::Live;
+use weir_engine::update::{Change, Here, Kept, Live};
 use weir_policy::eval::{Evaluator, Passage};
-use weir_policy::model::{ChainId, Family, Flow, Hook, Policy, Rule, RuleId, Table, Verdict};
+use weir_policy::model::{
+    AddrMatch, ChainId, Cond, Family, Flow, Hook, NamedSet, Policy, Rule, RuleId, SetDimension,
+    SetEntry, SetField, SetId, SetPart, Table, Test, Verdict,
+};
 use weir_testkit::random::{PacketSource, Shape, boxes, policy};
 
 const HOOKS: [Hook; 5] = [
@@ -199,4 +202,149 @@ fn large_sets_change_in_place() {
         all.rebuilt += done.rebuilt;
     }
     assert!(all.in_place > 7 * all.rebuilt, "{all:?}");
+}
+
+/// Random changes of a kept policy, which builds anew when it has to and when it is worn.
+fn keeping(seed: u64, family: Family, changes: usize) -> (usize, usize) {
+    let mut rng = Rng::with_seed(seed);
+    let mut model = boxes::policy(seed, family, 2500);
+    let kept = Kept::new(&model, &Options::default(), Here);
+    let mut kept = kept.expect("it can be built");
+    let chain = ChainId(0);
+    let mut rebuilt = 0;
+    for step in 0..changes as u64 {
+        let length = model.chain(chain).rules.len();
+        let mut rule = rule_like(&model, family, &mut rng).expect("there are rules");
+        let at = rng.usize(..length);
+        let change = match rng.u32(..5) {
+            0 | 1 => Change::Delete(chain, at),
+            2 | 3 => Change::Insert(chain, at, rule.clone()),
+            _ => Change::Replace(chain, at, rule.clone()),
+        };
+        if step % 100 == 50 {
+            kept.renew();
+        }
+        let done = kept.change(&change).expect("every change can be made");
+        rebuilt += usize::from(done.rebuilt.is_some());
+        let rules = &mut model.chains[0].rules;
+        rule.id = done.id.unwrap_or(rule.id);
+        match change {
+            Change::Delete(..) => drop(rules.remove(at)),
+            Change::Insert(..) => rules.insert(at, rule),
+            Change::Replace(..) => rules[at] = rule,
+            Change::Members(..) => {}
+        }
+        model.rule_count = kept.live().counters();
+        assert_eq!(
+            kept.store(),
+            kept.live().image(),
+            "what is in use is what is known"
+        );
+        compare(kept.live(), &model, seed << 16 | step, 10);
+    }
+    kept.finish().expect("it can be built");
+    compare(kept.live(), &model, seed, 2000);
+    (rebuilt, kept.renewals())
+}
+
+#[test]
+fn a_kept_policy_equals_the_evaluator_at_every_moment() {
+    for (seed, family) in [(3, Family::V4), (4, Family::V6)] {
+        let (rebuilt, renewals) = keeping(seed, family, 600);
+        println!("{family:?}: {rebuilt} of 600 took a build, {renewals} in the background");
+        assert!(renewals > 0, "none was built in the background");
+        assert!(rebuilt < 120, "{rebuilt} took a build");
+    }
+}
+
+/// Rules that a wider one covers are met once that one goes.
+#[test]
+fn covered_rules_come_to_the_fore() {
+    let mut model = boxes::policy(7, Family::V4, 2500);
+    let mut wide = model.chains[0].rules[0].clone();
+    wide.id = RuleId(model.rule_count);
+    model.rule_count += 1;
+    // Rule 40 again, in front of it: the later one is covered.
+    let covered = model.chains[0].rules[40].clone();
+    wide.tests.clone_from(&covered.tests);
+    wide.flow = Flow::Verdict(Verdict::Accept);
+    model.chains[0].rules.insert(20, wide);
+    let mut live = Live::new(&model, &Options::default()).expect("it can be built");
+    let mut image = live.image().to_vec();
+    model.rule_count = live.counters();
+    compare(&live, &model, 7, 400);
+    let gone = live.delete(&mut image, ChainId(0), 20);
+    gone.expect("it can be taken out in place");
+    model.chains[0].rules.remove(20);
+    compare(&live, &model, 7, 4000);
+    assert_eq!(live.image(), &*image, "what is in use is what is known");
+}
+
+/// Members of a set come and go in the rule that names it.
+#[test]
+fn members_of_sets_change_in_place() {
+    let mut rng = Rng::with_seed(11);
+    for family in [Family::V4, Family::V6] {
+        let mut model = boxes::policy(8, family, 2500);
+        let member = |rng: &mut Rng| {
+            // Addresses of rules, so that packets meet them.
+            let chosen = rng.usize(..2500);
+            let tests = &boxes::policy(8, family, 2500).chains[0].rules[chosen].tests;
+            let found = tests.iter().find_map(|test| match &test.cond {
+                Cond::Src(AddrMatch::Ranges(set)) => set.ranges().first().copied(),
+                _ => None,
+            });
+            // One address, so that the rule covers few others.
+            let first = found.map_or(chosen as u128, |range| range.0);
+            SetEntry {
+                parts: vec![SetPart::Addresses(first, first)],
+                nomatch: false,
+                timeout: None,
+            }
+        };
+        model.sets.push(NamedSet {
+            name: "own".into(),
+            family: Some(family),
+            dimensions: vec![SetDimension::Address],
+            entries: (0..4).map(|_| member(&mut rng)).collect(),
+            members: vec![],
+            changes: false,
+        });
+        let cond = Cond::Set {
+            set: SetId(0),
+            fields: vec![SetField::Src],
+        };
+        let rule = Rule {
+            id: RuleId(model.rule_count),
+            tests: vec![Test {
+                negate: false,
+                cond,
+            }],
+            ops: vec![],
+            flow: Flow::Verdict(Verdict::Accept),
+            ..model.chains[0].rules[0].clone()
+        };
+        model.rule_count += 1;
+        model.chains[0].rules.insert(10, rule);
+        let kept = Kept::new(&model, &Options::default(), Here);
+        let mut kept = kept.expect("it can be built");
+        let mut in_place = 0;
+        for step in 0..60 {
+            let mut set = model.sets[0].clone();
+            match rng.u32(..3) {
+                0 if set.entries.len() > 1 => {
+                    let gone = rng.usize(..set.entries.len());
+                    set.entries.remove(gone);
+                }
+                _ => set.entries.push(member(&mut rng)),
+            }
+            model.sets[0] = set.clone();
+            let done = kept.change(&Change::Members(SetId(0), set));
+            in_place += usize::from(done.expect("it can be changed").rebuilt.is_none());
+            model.rule_count = kept.live().counters();
+            compare(kept.live(), &model, step, 100);
+        }
+        println!("{family:?}: {in_place} of 60 in place");
+        assert!(in_place > 40, "{family:?}: {in_place} of 60 in place");
+    }
 }

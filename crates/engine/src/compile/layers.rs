@@ -4,7 +4,6 @@
 //! the rest.
 
 use super::Error;
-use super::choose::Cut;
 use super::density;
 use super::flatten::Flat;
 use super::fold::Unit;
@@ -16,7 +15,7 @@ use super::tables::{self, Hashed};
 use super::term::Term;
 use super::vectors::{self, Builder};
 use crate::image::layout::{
-    CHUNK_TERMS_MAX, CHUNKS_MAX, Fold, GROUP_MAX, HashTable, Leaf, Root, TABLES_MAX,
+    CHUNK_TERMS_MAX, CHUNKS_MAX, Fold, GROUP_MAX, HashTable, Leaf, Root, Split,
 };
 use crate::image::write::Writer;
 use std::collections::HashSet;
@@ -28,6 +27,11 @@ const SMALL: usize = 1100;
 
 /// Up to so many words that packets look at, a split tree in front does not serve.
 const WORDS_ENOUGH: f64 = 4.0;
+/// Terms of a leaf where single rules are to be changed: it is written anew with each.
+const LEAF_MAX: usize = 512;
+/// Terms of a chunk there, and of one for packets that are cut short.
+const ROOM_TERMS: usize = 1024;
+const LEAN_TERMS: usize = 256;
 /// Terms that only bit vectors can hold.
 const WIDE_MAX: usize = 1024 * CHUNKS_MAX;
 /// Blocks of all address trees of one field in a row of chunks.
@@ -68,71 +72,24 @@ pub struct Made {
     pub spare: Option<Spare>,
 }
 
-/// Tables and services, for changes in place.
+/// What changes in place change: tables with their services, leaves of bit vectors.
 #[derive(Debug, Default)]
 pub struct Spare {
-    /// The tables: those that are used, then empty ones.
+    /// The tables.
     pub tables: Vec<HashTable>,
-    /// How many were used when the image was built.
-    pub first: usize,
-    /// How many are used now.
-    pub used: usize,
-    /// The number of each service.
+    /// The number of each service that their records can name.
     pub units: QuickMap<Unit, u32>,
-    /// Whether the records of used tables leave ports to services.
+    /// Whether records leave ports to services.
     pub with_ports: bool,
+    /// The split tree in front of the bit vectors.
+    pub nodes: Vec<Split>,
+    /// Terms of each leaf with the position of their entry, in evaluation order.
+    pub leaves: Vec<Vec<(Term, u32)>>,
+    /// What a packet pays for all of it, see [`tables`].
+    pub cost: f64,
 }
 
-/// Leading bits of empty tables: of addresses, ports, and the protocol. From narrow to wide.
-const SPARE_CUTS: [([u32; 2], [u32; 2], u32); 5] = [
-    ([16, 24], [0, 0], 0),
-    ([0, 20], [0, 0], 0),
-    ([20, 0], [0, 0], 0),
-    ([0, 0], [0, 12], 0),
-    ([0, 0], [0, 0], 0),
-];
-/// Bits of the slot numbers of empty tables.
-const SPARE_BITS: u32 = 12;
-
 impl Layers<'_> {
-    /// Tables that may be used.
-    pub fn tables_max(&self) -> usize {
-        match self.room {
-            true => TABLES_MAX - SPARE_CUTS.len(),
-            false => TABLES_MAX,
-        }
-    }
-
-    /// Empty tables.
-    fn spare(&self, writer: &mut Writer) -> Vec<HashTable> {
-        let words = |mask: u128| [(mask >> 64) as u64, mask as u64];
-        let empty = |(address, port, proto): ([u32; 2], [u32; 2], u32)| {
-            // Of IPv6 addresses, four times as many bits say as much.
-            let address = match self.family {
-                Family::V4 => address,
-                Family::V6 => address.map(|bits| bits * 2),
-            };
-            let cut = Cut {
-                address,
-                port,
-                proto,
-            };
-            let ([source, destination], ports) = cut.masks(self.family);
-            let ([a, b], [c, d]) = (words(source), words(destination));
-            let slots_at = writer.section(&[0; 4 << SPARE_BITS]);
-            HashTable {
-                masks: [a, b, c, d],
-                ports,
-                shift: 64 - SPARE_BITS,
-                slots_at,
-                groups_at: slots_at,
-                record: if self.family == Family::V4 { 32 } else { 64 },
-                ..HashTable::default()
-            }
-        };
-        SPARE_CUTS.map(empty).to_vec()
-    }
-
     /// Builds the classifier of a flattened root and notes it in the record.
     pub fn build(&self, flat: &Flat, root: &mut Root, writer: &mut Writer) -> Result<Made, Error> {
         let mut terms: Vec<(&Term, u32)> = Vec::with_capacity(flat.terms.len());
@@ -145,14 +102,22 @@ impl Layers<'_> {
         } else {
             None
         };
-        let none = || tables::none(&terms, self).filter(|_| self.room);
-        if let Some(hashed) = hashed.or_else(none) {
+        let mut spare = Spare::default();
+        if let Some(hashed) = hashed {
             made.hashed = terms.len() - hashed.rest.len();
-            let (fold, spare) = self.services(&hashed, root, writer);
-            made.spare = spare;
+            let fold = self.services(&hashed, root, writer);
             made.worst_loads += vectors::fold_loads(&fold)
                 + hashed.tables.len() as u32 * (2 + 7 * GROUP_MAX as u32);
             terms = hashed.rest;
+            if self.room {
+                spare = Spare {
+                    cost: tables::PROBE_COST * hashed.tables.len() as f64,
+                    tables: hashed.tables,
+                    units: hashed.units,
+                    with_ports: hashed.with_ports,
+                    ..spare
+                };
+            }
         }
         if !self.tables {
             (root.chunks_at, root.chunks) = self.vectors(flat, &terms, 1, &mut made, writer)?;
@@ -161,9 +126,13 @@ impl Layers<'_> {
         let loads = made.worst_loads;
         // Small sets alone do not gain by it: their rows are short.
         let large = made.hashed > 0 || terms.len() > SMALL;
-        let split = terms.len() > CHUNK_TERMS_MAX
+        let leaf_max = match self.room {
+            true => LEAF_MAX,
+            false => usize::MAX,
+        };
+        let split = terms.len() > CHUNK_TERMS_MAX.min(leaf_max)
             || large && !self.lean && density::words(&terms, self.services) > WORDS_ENOUGH;
-        let tree = splits::split(terms, self.services, self.family, split);
+        let tree = splits::split(terms, self.services, self.family, split, leaf_max);
         // Four loads of each node on the way, two of the leaf.
         let way = match tree.depth as u32 {
             0 => 0,
@@ -181,6 +150,10 @@ impl Layers<'_> {
             made.chunks = made.chunks.max(leaf.chunks);
             made.worst_loads = made.worst_loads.max(loads + leaf.worst_loads);
             leaves.push(Leaf { chunks_at, chunks });
+            if self.room {
+                let own = terms.iter().map(|(term, at)| (Term::clone(term), *at));
+                spare.leaves.push(own.collect());
+            }
         }
         if tree.nodes.is_empty() {
             (root.chunks_at, root.chunks) = (leaves[0].chunks_at, leaves[0].chunks);
@@ -191,33 +164,22 @@ impl Layers<'_> {
             root.leaves_at = writer.section(leaves.as_bytes());
             root.leaves = leaves.len() as u32;
         }
+        if self.room {
+            spare.cost += tables::REST_COST + tables::WORD_COST;
+            spare.nodes = tree.nodes;
+            made.spare = Some(spare);
+        }
         Ok(made)
     }
 
     /// Writes the tables and the rows that say which services hold.
-    fn services(
-        &self,
-        hashed: &Hashed,
-        root: &mut Root,
-        writer: &mut Writer,
-    ) -> (Fold, Option<Spare>) {
+    fn services(&self, hashed: &Hashed, root: &mut Root, writer: &mut Writer) -> Fold {
         let fold = vectors::unit_rows(&hashed.folded, &hashed.ports, writer);
         root.services_at = writer.section(fold.as_bytes());
         root.services = hashed.services;
         root.tables = hashed.tables.len() as u32;
-        let mut tables = hashed.tables.clone();
-        if self.room {
-            tables.extend(self.spare(writer));
-        }
-        root.tables_at = writer.section(tables.as_bytes());
-        let spare = self.room.then(|| Spare {
-            tables,
-            first: hashed.tables.len(),
-            used: hashed.tables.len(),
-            units: hashed.units.clone(),
-            with_ports: hashed.with_ports,
-        });
-        (fold, spare)
+        root.tables_at = writer.section(hashed.tables.as_bytes());
+        fold
     }
 
     /// Bit vectors over terms, in chunks; one of so many `parts` of all terms.
@@ -232,7 +194,11 @@ impl Layers<'_> {
         if terms.len() > WIDE_MAX {
             return Err(wide(flat, &terms[WIDE_MAX..], terms.len()));
         }
-        let size = chunk_terms(terms);
+        let size = match (self.room, self.lean) {
+            (true, true) => LEAN_TERMS.max(terms.len().div_ceil(CHUNKS_MAX / 4)),
+            (true, false) => chunk_terms(terms).min(ROOM_TERMS),
+            _ => chunk_terms(terms),
+        };
         let builder = Builder {
             family: self.family,
             interfaces: self.interfaces,
@@ -247,22 +213,7 @@ impl Layers<'_> {
                 && made.hashed == 0
                 && !(self.lean || self.room),
         };
-        let mut chunks = Vec::new();
-        let mut open: Vec<&[(&Term, u32)]> = terms.chunks(size).rev().collect();
-        while let Some(part) = open.pop() {
-            let Some(chunk) = builder.chunk(part, writer)? else {
-                let (low, high) = part.split_at(part.len() / 2);
-                open.extend([high, low]);
-                continue;
-            };
-            chunks.push(chunk);
-            if writer.length() > self.limit {
-                return Err(Error::Budget {
-                    given: writer.length(),
-                    limit: self.limit,
-                });
-            }
-        }
+        let chunks = builder.chunks(terms, size, self.limit, writer)?;
         if chunks.len() > CHUNKS_MAX {
             return Err(wide(flat, terms, chunks.len() * CHUNK_TERMS_MAX));
         }

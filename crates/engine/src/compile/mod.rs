@@ -24,12 +24,12 @@ mod sampled;
 pub(crate) mod service;
 mod sets;
 pub(crate) mod span;
-mod splits;
+pub(crate) mod splits;
 pub(crate) mod statics;
 mod steps;
 pub(crate) mod tables;
 pub(crate) mod term;
-mod vectors;
+pub(crate) mod vectors;
 
 pub use error::Error;
 
@@ -412,8 +412,7 @@ impl RootMaker<'_> {
             room: place.is_some(),
         };
         let made = layers.build(flat, &mut record, self.writer)?;
-        // Empty tables may be used later.
-        if record.tables > 0 || place.is_some() {
+        if record.tables > 0 {
             *self.features |= layout::FEATURE_TABLES;
         }
         Ok((self.writer.section(record.as_bytes()), record, made))

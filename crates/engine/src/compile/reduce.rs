@@ -25,20 +25,7 @@ pub struct Reduced {
 /// Reduces a flattened root.
 pub fn reduce(flat: Flat) -> (Flat, Reduced) {
     let count = flat.entries.len();
-    // For each position the first entry from which an edge jumps there over others.
-    let mut jumped_from: Vec<u32> = (0..count as u32).collect();
-    for (at, entry) in flat.entries.iter().enumerate() {
-        let mut edge = |to: u32| {
-            let from = &mut jumped_from[to as usize];
-            *from = (*from).min(at as u32);
-        };
-        if entry.verdict == 0 && entry.next_match as usize > at + 1 {
-            edge(entry.next_match);
-        }
-        if !entry.tests.is_empty() && entry.next_fail as usize > at + 1 {
-            edge(entry.next_fail);
-        }
-    }
+    let jumped_from = jumps(&flat);
     let mut reduced = Reduced::default();
     let mut shadows = Shadows::default();
     let mut keep = vec![Keep::Whole; count];
@@ -54,7 +41,7 @@ pub fn reduce(flat: Flat) -> (Flat, Reduced) {
         }
         let terms = flat.terms_of(at);
         if let [term] = terms
-            && shadows.cover(term)
+            && shadows.cover(term).is_some()
         {
             keep[at] = Keep::Shadowed;
             reduced.shadowed += 1;
@@ -86,6 +73,45 @@ pub fn reduce(flat: Flat) -> (Flat, Reduced) {
         };
     }
     (rebuild(flat, &keep), reduced)
+}
+
+/// For each position the first entry from which an edge jumps there over others.
+fn jumps(flat: &Flat) -> Vec<u32> {
+    let mut jumped_from: Vec<u32> = (0..flat.entries.len() as u32).collect();
+    for (at, entry) in flat.entries.iter().enumerate() {
+        let mut edge = |to: u32| {
+            let from = &mut jumped_from[to as usize];
+            *from = (*from).min(at as u32);
+        };
+        if entry.verdict == 0 && entry.next_match as usize > at + 1 {
+            edge(entry.next_match);
+        }
+        if !entry.tests.is_empty() && entry.next_fail as usize > at + 1 {
+            edge(entry.next_fail);
+        }
+    }
+    jumped_from
+}
+
+/// For each entry the earlier one that ends the walk for all its packets, where one is known. Each
+/// such entry is not shadowed itself.
+pub fn shadowed(flat: &Flat) -> Vec<Option<u32>> {
+    let jumped_from = jumps(flat);
+    let mut shadows = Shadows::default();
+    let mut out = vec![None; flat.entries.len()];
+    for at in 0..flat.entries.len() - 1 {
+        if (jumped_from[at] as usize) < at {
+            shadows.forget_after(jumped_from[at]);
+        }
+        let (entry, terms) = (&flat.entries[at], flat.terms_of(at));
+        if let [term] = terms {
+            out[at] = shadows.cover(term);
+        }
+        if out[at].is_none() && entry.verdict != 0 && entry.tests.is_empty() {
+            terms.iter().for_each(|term| shadows.add(term, at as u32));
+        }
+    }
+    out
 }
 
 /// Whether a matched entry does nothing but count and go on.
@@ -243,7 +269,7 @@ fn hashes(term: &Term) -> [[u64; 2]; 5] {
 fn hash_of(fields: &[[u64; 2]; 5], open: usize) -> u64 {
     let field = |(at, field): (usize, &[u64; 2])| field[usize::from(open >> at & 1 == 0)];
     let sum = fields.iter().enumerate().map(field);
-    sum.fold(0u64, |all, word| hash::mix(all, word))
+    sum.fold(0, hash::mix)
 }
 
 /// Whether a term with the fields of a shape open is another.
@@ -303,24 +329,26 @@ impl Shadows {
         self.large.retain(|large| large.0 <= at);
     }
 
-    /// Whether a term is the same as one of these, or as one of these with some fields open.
-    fn cover(&self, term: &Term) -> bool {
+    /// The entry with the same term as this one, or with one that is the same with some fields
+    /// open.
+    fn cover(&self, term: &Term) -> Option<u32> {
         let own = shape(term);
-        if self.large.iter().any(|(_, wide, _)| covers(wide, term)) {
-            return true;
+        let mut large = self.large.iter();
+        if let Some((at, ..)) = large.find(|(_, wide, _)| covers(wide, term)) {
+            return Some(*at);
         }
         let fields = hashes(term);
-        (0..32).any(|open| {
+        (0..32).find_map(|open| {
             if self.shapes[open] == 0 || open & own != own {
-                return false;
+                return None;
             }
             let hash = hash_of(&fields, open);
             let (word, bit) = place(hash);
             if self.seen[word] & bit == 0 {
-                return false;
+                return None;
             }
-            let known = self.terms.get(&hash).map(|at| &self.log[*at as usize].2);
-            known.is_some_and(|known| equals(term, open, known))
+            let (at, _, known) = &self.log[*self.terms.get(&hash)? as usize];
+            equals(term, open, known).then_some(*at)
         })
     }
 }

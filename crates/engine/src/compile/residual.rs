@@ -76,17 +76,7 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
         Cond::Mark { value, mask } => (out.kind, out.a, out.b) = (layout::TEST_MARK, *value, *mask),
         Cond::State(mask) => (out.kind, out.a) = (layout::TEST_STATE, u32::from(mask.0)),
         Cond::ProposedBy(by) => (out.kind, out.a) = (layout::TEST_PROPOSED, by.0),
-        Cond::Ipsec { out: leaving } => {
-            (out.kind, out.a) = (layout::TEST_HANDLING, ipsec_bit(*leaving));
-        }
-        Cond::RouteBack { loose, marked } => {
-            let bit = match loose {
-                true => handling::ROUTE_BACK_LOOSE,
-                false => handling::ROUTE_BACK,
-            };
-            out.kind = layout::TEST_HANDLING;
-            (out.a, out.b) = (u32::from(bit), u32::from(*marked));
-        }
+        Cond::Ipsec { .. } | Cond::RouteBack { .. } => of_kernel(&test.cond, &mut out),
         Cond::Connmark { value, mask } => {
             (out.kind, out.a, out.b) = (layout::TEST_CONNMARK, *value, *mask);
         }
@@ -210,11 +200,18 @@ fn of_flows(test: DynamicTest, out: &mut Test, blob: &mut Blob) {
     };
 }
 
-fn ipsec_bit(leaving: bool) -> u32 {
-    u32::from(match leaving {
-        true => handling::IPSEC_OUT,
-        false => handling::IPSEC_IN,
-    })
+/// What the kernel does with the packet beside the filter.
+fn of_kernel(cond: &Cond, out: &mut Test) {
+    let (bit, marked) = match cond {
+        Cond::RouteBack { loose, marked } => match loose {
+            true => (handling::ROUTE_BACK_LOOSE, *marked),
+            false => (handling::ROUTE_BACK, *marked),
+        },
+        Cond::Ipsec { out: true } => (handling::IPSEC_OUT, false),
+        _ => (handling::IPSEC_IN, false),
+    };
+    out.kind = layout::TEST_HANDLING;
+    (out.a, out.b) = (u32::from(bit), u32::from(marked));
 }
 
 fn owner_numbers(owner: Owner) -> (u16, u32, u32) {

@@ -1,5 +1,5 @@
 //! Room for changes in place: free positions between the rules of a root, tests that switch entries
-//! off, empty tables, numbers for the counters of new rules, bytes behind everything.
+//! off, numbers for the counters of new rules, bytes behind everything.
 //!
 //! In: a flattened root. Out: the same with free positions spread over it, and what
 //! [`crate::update`] must know of the image to change it. Without a [`Plan`] the compiler makes
@@ -7,6 +7,7 @@
 
 use super::flatten::{Entry, Flat};
 use super::layers::Spare;
+use super::reduce;
 use super::service::Services;
 use super::term::Term;
 use crate::image::layout::{self, TESTS_MAX, Test};
@@ -16,13 +17,11 @@ use zerocopy::IntoBytes;
 
 /// Free positions in front of the first rule of a chain, and behind its last.
 const EDGE: usize = 256;
-/// Rules between two free positions elsewhere.
-const EVERY: usize = 8;
+/// Free positions in front of every other rule.
+const BETWEEN: usize = 1;
 /// Bytes of room: for each image, and for each rule.
-const BYTES: usize = 1 << 18;
-const BYTES_A_RULE: usize = 32;
-/// Counters for new rules.
-const RULES: u32 = 4096;
+const BYTES: usize = 1 << 20;
+const BYTES_A_RULE: usize = 64;
 
 /// What no packet passes.
 pub const NEVER: Test = Test {
@@ -45,6 +44,8 @@ pub enum Slot {
     Leaving,
     /// A rule with one entry that goes on with the next position or ends the walk.
     Plain(Vec<Term>),
+    /// The same, but nothing leads to it: the rule at this position takes all its packets.
+    Covered(Vec<Term>, u32),
     /// An entry that can't be changed in place.
     Fixed,
 }
@@ -98,11 +99,18 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// For so many more rules than the policy has counters.
+    pub fn of(rules: u32) -> Self {
+        Plan {
+            rules,
+            ..Plan::default()
+        }
+    }
+
     /// Writes what comes first.
     pub fn begin(&mut self, policy: &Policy, writer: &mut Writer) {
         self.never_at = writer.section(NEVER.as_bytes());
         self.first_rule = policy.rule_count;
-        self.rules = RULES;
         self.policy_rules = policy.rule_count as usize;
     }
 
@@ -182,7 +190,7 @@ impl Placing {
             free_before[*start as usize] += match number {
                 0 => EDGE,
                 last if last == rules => EDGE,
-                number => usize::from(number % EVERY == 0),
+                _ => BETWEEN,
             };
         }
         // Where the free positions in front of an entry begin.
@@ -202,6 +210,7 @@ impl Placing {
                 alone[start] = true;
             }
         }
+        let shadowed = reduce::shadowed(&flat);
         self.known_end = self.known_end.map(|end| first[end as usize]);
         self.landed = vec![false; next];
         let mut out = Flat {
@@ -214,9 +223,13 @@ impl Placing {
             }
             let terms = flat.terms_of(at);
             let plain = alone[at] && is_plain(entry, at) && !terms.is_empty();
-            self.slots.push(match plain {
-                true => Slot::Plain(terms.to_vec()),
-                false => Slot::Fixed,
+            let cover = shadowed[at].filter(|_| plain).map(|by| by as usize);
+            self.slots.push(match (plain, cover) {
+                (true, Some(by)) => {
+                    Slot::Covered(terms.to_vec(), first[by] + free_before[by] as u32)
+                }
+                (true, None) => Slot::Plain(terms.to_vec()),
+                (false, _) => Slot::Fixed,
             });
             let to = |old: u32| match (old as usize) < count {
                 true => first[old as usize],
@@ -238,7 +251,9 @@ impl Placing {
                 next_fail: to(entry.next_fail),
                 ..entry.clone()
             });
-            out.terms.extend_from_slice(terms);
+            if cover.is_none() {
+                out.terms.extend_from_slice(terms);
+            }
         }
         out
     }

@@ -45,7 +45,7 @@ pub struct Tree<'t> {
 }
 
 /// First and last value of a term in each dimension.
-type Ranges = [(u32, u32); 5];
+pub type Ranges = [(u32, u32); 5];
 
 /// A leaf that may still be cut.
 struct Open {
@@ -65,10 +65,18 @@ struct Maker<'a, 't> {
     packets: Vec<[u32; 5]>,
     services: &'a Services,
     dims: &'static [usize],
+    leaf_max: usize,
 }
 
 /// Splits terms, or makes one leaf of them.
-pub fn split<'t>(all: Leaf<'t>, services: &Services, family: Family, split: bool) -> Tree<'t> {
+/// Leaves of more than `leaf_max` terms are cut also where packets look at few words.
+pub fn split<'t>(
+    all: Leaf<'t>,
+    services: &Services,
+    family: Family,
+    split: bool,
+    leaf_max: usize,
+) -> Tree<'t> {
     let mut tree = Tree {
         nodes: Vec::new(),
         leaves: Vec::new(),
@@ -93,12 +101,14 @@ pub fn split<'t>(all: Leaf<'t>, services: &Services, family: Family, split: bool
             Family::V6 => &[DIM_SRC_PORT, DIM_DST_PORT, DIM_PROTO],
         },
         all: &all,
+        leaf_max,
     };
     maker.grow(&mut tree);
     tree
 }
 
-fn ranges(term: &Term, services: &Services) -> Ranges {
+/// The ranges of a term.
+pub fn ranges(term: &Term, services: &Services) -> Ranges {
     let proto = services.get(term.service).proto;
     let first = (0..=255u8).find(|value| proto.has(*value)).unwrap_or(0);
     let last = (0..=255u8).rfind(|value| proto.has(*value)).unwrap_or(255);
@@ -208,7 +218,7 @@ impl<'t> Maker<'_, 't> {
             return None;
         }
         let terms: Leaf<'t> = leaf.terms.iter().map(|at| self.all[*at as usize]).collect();
-        if density::words(&terms, self.services) <= WORDS_ENOUGH {
+        if count <= self.leaf_max && density::words(&terms, self.services) <= WORDS_ENOUGH {
             return None;
         }
         let mut best = None;

@@ -18,7 +18,7 @@ use super::span::Span;
 use super::term::{Term, address_last};
 use super::vectors::PortRows;
 use crate::image::layout::{
-    GROUP_MAX, HashTable, Prefixes4, Record4, Record6, SERVICES_MAX, SLOT_FILTER,
+    GROUP_MAX, HashTable, Prefixes4, Record4, Record6, SERVICES_MAX, SLOT_FILTER, TABLES_MAX,
 };
 use crate::image::write::Writer;
 use crate::lookup::slot_filter;
@@ -30,15 +30,15 @@ const PORTS_MAX: usize = 16;
 /// Bytes of the rows of services.
 const ROWS_MAX: usize = 4 << 20;
 /// What a probe of one more table costs, in nanoseconds.
-const PROBE_COST: f64 = 30.0;
+pub const PROBE_COST: f64 = 30.0;
 /// Terms that are too many for bit vectors as long as a table takes some of them.
 const REST_MANY: usize = 4096;
 /// What one more word of bit vectors costs.
-const WORD_COST: f64 = 4.0;
+pub const WORD_COST: f64 = 4.0;
 /// Tables that every root may have; more where [`REST_MANY`] terms are left.
 const TABLES_USUAL: usize = 12;
 /// What bit vectors cost before they have any words.
-const REST_COST: f64 = 20.0;
+pub const REST_COST: f64 = 20.0;
 /// What one more chunk costs.
 const CHUNK_COST: f64 = 30.0;
 
@@ -132,9 +132,6 @@ fn units(terms: &[Placed], with_ports: bool, layers: &Layers) -> Option<Units> {
         };
         numbers.push(number);
     }
-    if layers.room {
-        extra(&mut known, &mut all);
-    }
     // Without ports, a few services at least can be told.
     let mut count = all.len();
     while count > 0 {
@@ -161,36 +158,6 @@ fn units(terms: &[Placed], with_ports: bool, layers: &Layers) -> Option<Units> {
         count /= 2;
     }
     None
-}
-
-/// Services with any ports, for terms that come later (see [`crate::update`]).
-fn extra(known: &mut QuickMap<Unit, u32>, all: &mut Vec<Unit>) {
-    let mut services: Vec<u32> = all.iter().map(|unit| unit.service).collect();
-    services.insert(0, 0);
-    for service in services {
-        let unit = Unit {
-            service,
-            port: [Span::Any, Span::Any],
-        };
-        if all.len() < SERVICES_MAX && !known.contains_key(&unit) {
-            known.insert(unit.clone(), all.len() as u32);
-            all.push(unit);
-        }
-    }
-}
-
-/// No tables, and the services that tables which come later can name.
-pub fn none<'t>(terms: &[Placed<'t>], layers: &Layers) -> Option<Hashed<'t>> {
-    let units = units(terms, false, layers)?;
-    Some(Hashed {
-        tables: Vec::new(),
-        folded: units.folded,
-        ports: units.ports,
-        services: units.count as u32,
-        rest: terms.to_vec(),
-        units: units.known,
-        with_ports: false,
-    })
 }
 
 /// The boxes of a term.
@@ -305,10 +272,9 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
     let replicas_max = choose::replicas_max(terms.len(), layers.lean);
     let mut cost = rest_cost(&rest, &open, terms, layers);
     let packets = sampled::packets(terms, layers.services, layers.family, choose::PACKETS);
-    let usual = TABLES_USUAL.min(layers.tables_max());
     let most = |left: usize| match left {
-        ..=REST_MANY => usual,
-        _ => layers.tables_max(),
+        ..=REST_MANY => TABLES_USUAL,
+        _ => TABLES_MAX,
     };
     while tables.len() < most(rest.len() + open.len()) && !open.is_empty() {
         let step = open.len().div_ceil(SAMPLE);

@@ -62,11 +62,7 @@ fn row_bytes(words: usize) -> usize {
 impl Builder<'_> {
     /// Builds a chunk over terms in evaluation order; sections go to `writer`. `None` when the
     /// fields of so many terms have too many classes: cut the chunk.
-    pub fn chunk(
-        &self,
-        terms: &[(&Term, u32)],
-        writer: &mut Writer,
-    ) -> Result<Option<Chunk>, Error> {
+    fn chunk(&self, terms: &[(&Term, u32)], writer: &mut Writer) -> Result<Option<Chunk>, Error> {
         assert!(
             !terms.is_empty() && terms.len() <= CHUNK_TERMS_MAX,
             "the caller cuts chunks"
@@ -108,6 +104,31 @@ impl Builder<'_> {
             maps::widen(&mut chunk, writer);
         }
         Ok(Some(chunk))
+    }
+
+    /// Chunks of at most so many terms, each as many as its fields have classes for.
+    pub fn chunks(
+        &self,
+        terms: &[(&Term, u32)],
+        size: usize,
+        limit: usize,
+        writer: &mut Writer,
+    ) -> Result<Vec<Chunk>, Error> {
+        let mut chunks = Vec::new();
+        let mut open: Vec<&[(&Term, u32)]> = terms.chunks(size).rev().collect();
+        while let Some(part) = open.pop() {
+            let Some(chunk) = self.chunk(part, writer)? else {
+                let (low, high) = part.split_at(part.len() / 2);
+                open.extend([high, low]);
+                continue;
+            };
+            chunks.push(chunk);
+            let given = writer.length();
+            if given > limit {
+                return Err(Error::Budget { given, limit });
+            }
+        }
+        Ok(chunks)
     }
 
     fn addresses(

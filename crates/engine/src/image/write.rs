@@ -7,12 +7,15 @@ use zerocopy::IntoBytes;
 #[derive(Debug)]
 pub struct Writer {
     bytes: Vec<u8>,
+    /// Offset of the first of them: not 0 for what is added to an image later.
+    base: usize,
 }
 
 impl Default for Writer {
     fn default() -> Self {
         let mut writer = Writer {
             bytes: vec![0; size_of::<Header>()],
+            base: 0,
         };
         writer.align(ALIGN);
         writer
@@ -20,6 +23,19 @@ impl Default for Writer {
 }
 
 impl Writer {
+    /// What is added to an image at an offset, a multiple of [`ALIGN`].
+    pub fn at(base: u32) -> Self {
+        Writer {
+            bytes: Vec::new(),
+            base: base as usize,
+        }
+    }
+
+    /// What was added.
+    pub fn added(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Pads to a multiple of `to`.
     pub fn align(&mut self, to: usize) {
         self.bytes.resize(self.bytes.len().next_multiple_of(to), 0);
@@ -34,7 +50,7 @@ impl Writer {
     /// Adds bytes at a multiple of 8.
     pub fn piece(&mut self, bytes: &[u8]) -> u32 {
         self.align(8);
-        let at = self.bytes.len();
+        let at = self.base + self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         // Checked against the budget, which is below 4 GiB, before the image is used.
         at as u32
@@ -42,7 +58,7 @@ impl Writer {
 
     /// A number of two bytes that was written before.
     pub fn number(&self, at: u32) -> u16 {
-        let at = at as usize;
+        let at = at as usize - self.base;
         u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]])
     }
 

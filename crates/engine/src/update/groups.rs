@@ -1,97 +1,24 @@
 //! Records of terms in hashed tables: a group is written anew into free room, then its slot.
 
+use super::hand::Hand;
 use super::{Place, Rebuild, Store};
 use crate::compile::choose::Cut;
 use crate::compile::fold::Unit;
 use crate::compile::interfaces::Interfaces;
 use crate::compile::layers::Layers;
-use crate::compile::service::Services;
 use crate::compile::span::Span;
 use crate::compile::tables::{Item, is_prefix, items};
 use crate::compile::term::Term;
-use crate::image::layout::{GROUP_MAX, HashTable, Root, SLOT_FILTER};
+use crate::image::layout::{GROUP_MAX, HashTable, SLOT_FILTER};
 use crate::lookup::slot_filter;
-use std::mem::offset_of;
 use weir_policy::model::Family;
 
 /// Slots that one box may enter in one table: as many as any table of the compiler's has.
 const REPLICAS_MAX: u128 = 16;
 /// Boxes of one term that are put into tables one by one.
 const PIECES_MAX: usize = 64;
-/// Blocks of room are of so many bytes, times 1 to 64.
-const UNIT: u32 = 16;
-
-/// Free room of the image.
-pub struct Room {
-    next: u32,
-    end: u32,
-    /// Blocks by size in units.
-    free: Vec<Vec<u32>>,
-    /// Blocks that packets under way may still read.
-    leaving: Vec<(u32, u32)>,
-    begins: u32,
-}
-
-impl Room {
-    pub fn new(at: u32, bytes: u32) -> Self {
-        Room {
-            next: at,
-            end: at + bytes,
-            free: vec![Vec::new(); 65],
-            leaving: Vec::new(),
-            begins: at,
-        }
-    }
-
-    fn take(&mut self, bytes: u32) -> Option<u32> {
-        let units = bytes.div_ceil(UNIT);
-        if let Some(known) = self.free.get_mut(units as usize).and_then(Vec::pop) {
-            return Some(known);
-        }
-        // Vectors read records by whole lines.
-        let at = self
-            .next
-            .next_multiple_of(if units >= 4 { 64 } else { UNIT });
-        if at + units * UNIT > self.end {
-            return None;
-        }
-        self.next = at + units * UNIT;
-        Some(at)
-    }
-
-    /// Writes bytes that stay. `None`: no room.
-    pub fn put(
-        &mut self,
-        image: &mut Vec<u8>,
-        store: &mut impl Store,
-        bytes: &[u8],
-    ) -> Option<u32> {
-        let at = self.take(bytes.len() as u32)?;
-        store.write(at, bytes);
-        image.write(at, bytes);
-        Some(at)
-    }
-
-    fn leave(&mut self, at: u32, bytes: u32) {
-        // What was built with the image is not ours.
-        let units = bytes.div_ceil(UNIT);
-        if at >= self.begins && units > 0 && units <= 64 {
-            self.leaving.push((at, units));
-        }
-    }
-
-    /// Blocks that are waited for.
-    pub fn leaving(&self) -> usize {
-        self.leaving.len()
-    }
-
-    /// Lets them be used again.
-    pub fn settle(&mut self) {
-        for (at, units) in self.leaving.drain(..) {
-            self.free[units as usize].push(at);
-        }
-    }
-}
+/// What comparing with one more record costs, as the compiler's figures have it.
+const RECORD_COST: f64 = 5.0;
 
 fn cut_of(table: &HashTable) -> Cut {
     let [a, b, c, d] = table.masks.map(u64::count_ones);
@@ -169,19 +96,19 @@ fn slots(table: &HashTable, cut: &Cut, item: &Item, family: Family) -> Vec<(u32,
     out
 }
 
+/// Of how many packets one meets a slot of a table: there are no more keys than its bits tell.
+fn share(table: &HashTable) -> f64 {
+    let cut = cut_of(table);
+    let bits = cut.address[0] + cut.address[1] + cut.port[0] + cut.port[1] + cut.proto;
+    0.5f64.powi(bits.min(64 - table.shift) as i32)
+}
+
 impl Place {
-    fn items(
-        &self,
-        number: usize,
-        piece: &Term,
-        interfaces: &Interfaces,
-        services: &Services,
-    ) -> Vec<Item> {
+    fn items(&self, piece: &Term, interfaces: &Interfaces) -> Vec<Item> {
         let spare = &self.root.spare;
-        let with_ports = spare.with_ports && number < spare.first;
         let unit = Unit {
             service: piece.service,
-            port: match with_ports {
+            port: match spare.with_ports {
                 true => piece.port.clone(),
                 false => [Span::Any, Span::Any],
             },
@@ -192,63 +119,65 @@ impl Place {
         let layers = Layers {
             family: self.root.family,
             interfaces,
-            services,
+            services: &self.root.services,
             tables: true,
             threads: 1,
             lean: false,
             limit: 0,
             room: true,
         };
-        items(piece, 0, *service, with_ports, &layers)
+        items(piece, 0, *service, spare.with_ports, &layers)
     }
 
-    /// Puts a term into tables. On an error some of it may be there.
+    /// Leads packets of these terms to a position: through tables, else through bit vectors. On an
+    /// error some of it may be there.
     pub(super) fn link(
         &mut self,
-        image: &mut Vec<u8>,
-        store: &mut impl Store,
-        room: &mut Room,
-        interfaces: &Interfaces,
-        term: &Term,
+        hand: &mut Hand<'_, impl Store>,
+        terms: &[Term],
         position: u32,
     ) -> Result<(), Rebuild> {
-        let all = pieces(term, self.root.family);
-        if all.is_empty() {
-            return Err(Rebuild("the rule is too many boxes"));
-        }
-        for piece in &all {
-            let count = self.root.spare.tables.len();
-            let tables = 0..count;
-            let mut open: Option<Vec<Item>> = None;
-            for number in tables {
-                // What one table has of a piece, it has of all of it.
-                let own = self.items(number, piece, interfaces, &self.root.services);
-                if own.is_empty() {
-                    continue;
-                }
-                if own.iter().all(|item| self.fits(image, number, item)) {
-                    for item in &own {
-                        self.add(image, store, room, number, item, position)?;
-                    }
-                    self.open(image, store, number);
-                    open = Some(own);
-                    break;
-                }
+        let mut wide = Vec::new();
+        for term in terms {
+            if !self.put_in_tables(hand, term, position)? {
+                wide.push(term.clone());
             }
-            open.ok_or(Rebuild("the tables have no room for it"))?;
         }
-        Ok(())
+        self.put_in_leaves(hand, &wide, position)
     }
 
-    /// Lets packets ask tables up to this one.
-    fn open(&mut self, image: &mut Vec<u8>, store: &mut impl Store, number: usize) {
-        let spare = &mut self.root.spare;
-        if number >= spare.used {
-            spare.used = number + 1;
-            let at = self.root.at + offset_of!(Root, tables) as u32;
-            store.store32(at, spare.used as u32);
-            image.store32(at, spare.used as u32);
+    /// Puts a term into tables, if they take all of it.
+    fn put_in_tables(
+        &mut self,
+        hand: &mut Hand<'_, impl Store>,
+        term: &Term,
+        position: u32,
+    ) -> Result<bool, Rebuild> {
+        let all = pieces(term, self.root.family);
+        let mut chosen = Vec::with_capacity(all.len());
+        for piece in &all {
+            let own = self.items(piece, hand.interfaces);
+            let fits = |number: &usize| own.iter().all(|item| self.fits(hand.image, *number, item));
+            let tables = 0..if own.is_empty() {
+                0
+            } else {
+                self.root.spare.tables.len()
+            };
+            match { tables }.find(fits) {
+                Some(number) => chosen.push((number, own)),
+                None => return Ok(false),
+            }
         }
+        for (number, own) in &chosen {
+            for item in own {
+                if !self.add(hand, *number, item, position)? {
+                    // Pieces of one term filled the group: what is there goes again.
+                    self.take_out_of_tables(hand, std::slice::from_ref(term), position);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(!chosen.is_empty())
     }
 
     fn fits(&self, image: &[u8], number: usize, item: &Item) -> bool {
@@ -263,60 +192,59 @@ impl Place {
         slots(table, &cut, item, family).iter().all(has_room)
     }
 
+    /// Adds the records of an item. False: a group is full.
     fn add(
         &mut self,
-        image: &mut Vec<u8>,
-        store: &mut impl Store,
-        room: &mut Room,
+        hand: &mut Hand<'_, impl Store>,
         number: usize,
         item: &Item,
         position: u32,
-    ) -> Result<(), Rebuild> {
+    ) -> Result<bool, Rebuild> {
         let table = self.root.spare.tables[number];
         let mut record = Vec::with_capacity(64);
         item.record(table.record, position, &mut record);
         let size = table.record as usize;
         for (slot, filter) in slots(&table, &cut_of(&table), item, self.root.family) {
-            let old = word(image, table.slots_at + slot * 4);
-            let mut group = group(image, &table, old);
+            let old = word(hand.image, table.slots_at + slot * 4);
+            let mut group = group(hand.image, &table, old);
             if group.len() / size >= GROUP_MAX {
-                return Err(Rebuild("the tables have no room for it"));
+                return Ok(false);
             }
             let before = group
                 .chunks_exact(size)
                 .take_while(|one| place_of(one) <= position);
             let at = before.count() * size;
             group.splice(at..at, record.iter().copied());
-            exchange(
-                image,
-                store,
-                room,
-                (&table, slot),
-                &group,
-                old >> SLOT_FILTER | filter,
-            )?;
+            exchange(hand, (&table, slot), &group, old >> SLOT_FILTER | filter)?;
+            self.pays += RECORD_COST * share(&table);
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Takes the records of terms out of all tables. False: some had to stay, so that the position
-    /// can't be used again.
+    /// Takes what leads packets of terms to a position away. False: some had to stay, so that the
+    /// position can't be used again.
     pub(super) fn unlink(
         &mut self,
-        image: &mut Vec<u8>,
-        store: &mut impl Store,
-        room: &mut Room,
-        interfaces: &Interfaces,
+        hand: &mut Hand<'_, impl Store>,
+        terms: &[Term],
+        position: u32,
+    ) -> bool {
+        self.clear(hand, terms, position);
+        self.take_out_of_tables(hand, terms, position)
+    }
+
+    fn take_out_of_tables(
+        &mut self,
+        hand: &mut Hand<'_, impl Store>,
         terms: &[Term],
         position: u32,
     ) -> bool {
         let mut gone = true;
         let family = self.root.family;
         for piece in terms.iter().flat_map(|term| pieces(term, family)) {
-            for number in 0..self.root.spare.used {
-                let table = self.root.spare.tables[number];
-                let cut = cut_of(&table);
-                for item in self.items(number, &piece, interfaces, &self.root.services) {
+            for item in self.items(&piece, hand.interfaces) {
+                for table in &self.root.spare.tables {
+                    let cut = cut_of(table);
                     let prefixes = item.address.iter().all(|range| is_prefix(*range));
                     if table.record == 16 && !prefixes || cut.replicas(&item, family) > REPLICAS_MAX
                     {
@@ -324,8 +252,12 @@ impl Place {
                     }
                     let mut record = Vec::with_capacity(64);
                     item.record(table.record, position, &mut record);
-                    for (slot, _) in slots(&table, &cut, &item, family) {
-                        gone &= take_out(image, store, room, (&table, slot), &record);
+                    for (slot, _) in slots(table, &cut, &item, family) {
+                        match take_out(hand, (table, slot), &record) {
+                            Some(true) => self.pays -= RECORD_COST * share(table),
+                            Some(false) => {}
+                            None => gone = false,
+                        }
                     }
                 }
             }
@@ -352,45 +284,39 @@ fn group(image: &[u8], table: &HashTable, slot: u32) -> Vec<u8> {
 
 /// Lets a slot have these records. Without room nothing changes.
 fn exchange(
-    image: &mut Vec<u8>,
-    store: &mut impl Store,
-    room: &mut Room,
+    hand: &mut Hand<'_, impl Store>,
     (table, slot): (&HashTable, u32),
     group: &[u8],
     filter: u32,
 ) -> Result<(), Rebuild> {
     let slot_at = table.slots_at + slot * 4;
-    let old = word(image, slot_at);
+    let old = word(hand.image, slot_at);
     let count = group.len() as u32 / table.record;
     let mut new = 0;
     if count > 0 {
-        let at = room
-            .put(image, store, group)
-            .ok_or(Rebuild("no room is left"))?;
+        let at = hand.put(group).ok_or(Rebuild("no room is left"))?;
         new = filter << SLOT_FILTER | (at - table.groups_at) | count;
     }
-    store.store32(slot_at, new);
-    image.store32(slot_at, new);
+    hand.store32(slot_at, new);
     let old_at = table.groups_at + (old & 0x0fff_fff0);
-    room.leave(old_at, (old & 15) * table.record);
+    hand.room.leave(old_at, (old & 15) * table.record);
     Ok(())
 }
 
-/// Takes one record out of a slot, if it is there. False: there is no room for what is left.
+/// Takes one record out of a slot: whether it was there; `None`: there is no room for what is left.
 fn take_out(
-    image: &mut Vec<u8>,
-    store: &mut impl Store,
-    room: &mut Room,
+    hand: &mut Hand<'_, impl Store>,
     (table, slot): (&HashTable, u32),
     record: &[u8],
-) -> bool {
-    let old = word(image, table.slots_at + slot * 4);
-    let mut all = group(image, table, old);
+) -> Option<bool> {
+    let old = word(hand.image, table.slots_at + slot * 4);
+    let mut all = group(hand.image, table, old);
     let mut each = all.chunks_exact(record.len());
     let Some(found) = each.position(|one| one == record) else {
-        return true;
+        return Some(false);
     };
     let at = found * record.len();
     all.drain(at..at + record.len());
-    exchange(image, store, room, (table, slot), &all, old >> SLOT_FILTER).is_ok()
+    let done = exchange(hand, (table, slot), &all, old >> SLOT_FILTER);
+    done.ok().map(|()| true)
 }

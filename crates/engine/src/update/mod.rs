@@ -2,51 +2,64 @@
 //!
 //! In: a policy, then changes. Out: an image with room ([`crate::compile`]'s `room`), and for each
 //! change a few stores into it through a [`Store`]; or a [`Rebuild`] that says why the change can't
-//! be made in place, with nothing stored. Walkers know nothing of it: what changes is what they
-//! read anyway, so an image that never changes costs nothing.
+//! be made in place, with nothing that packets could notice. Walkers know nothing of it: what
+//! changes is what they read anyway, so an image that never changes costs nothing.
 //!
 //! *Switching.* An entry has behind its tests one that no packet passes. How many tests are run is
 //! one aligned word, so a rule is switched on or off by one store, and a packet meets the old
-//! policy or the new one. Everything else (the entry, records, groups) is written before a rule is
-//! switched on, or after it was switched off, where nobody follows it.
+//! policy or the new one. Everything else (the entry, records, groups, leaves) is written before a
+//! rule is switched on, or after it was switched off, where nobody follows it.
 //!
 //! *Positions* are the order. Free ones lie between rules, off. A rule takes the nearest free one;
 //! on the way there it may pass only rules that share no packets with it, and no place to which
 //! other rules jump. A rule that passed some is *displaced*: rules put in near it later must share
 //! no packets with it either, so that the order of any two rules that share some is the right one.
 //!
-//! *Terms* of a new rule go into hashed tables: a group of a few records is written anew into free
-//! room, then its slot, one store, as often as it has copies. What the tables can't take goes to
-//! spare ones with wide keys, of which a root has five; they are counted among its tables from
-//! their first record on. Terms of a rule that was taken out leave the groups in the same way, and
-//! their bits in bit vectors are cleared, in the field with the fewest rows.
+//! *Terms* of a new rule go into the hashed tables that there are: a group of a few records is
+//! written anew into free room, then its slot, one store, as often as it has copies. What no table
+//! can take goes into bit vectors: each leaf that its packets reach is written anew as the
+//! compiler would have it, then the word that leads to it. Terms of a rule that was taken out leave
+//! the groups in the same way, and their bits are cleared, in the field with the fewest rows.
 //!
-//! *What was unlinked* (positions, groups, counters) is used again after [`Store::wait`], when no
-//! packet can be under way with it. That is done for many at a time.
+//! *Covered rules*, whose packets an earlier rule takes, have no terms in the image. They get them
+//! when that rule goes.
+//!
+//! *What was unlinked* (positions, groups, leaves, counters) is used again after [`Store::wait`],
+//! when no packet can be under way with it. That is done for many at a time.
 //!
 //! *Not in place*: chains other than the roots' own, rules that jump, remember, change packets or
-//! log, new interface names, services that no rule has, a rule that says something about packets of
-//! established flows before their own list ends ([`compile::known`]), and what finds no room. The
-//! caller builds anew from [`Live::policy`], beside what is in use.
+//! log, sets that several rules name, new interface names, a rule that says something about packets
+//! of established flows before their own list ends ([`compile::known`]), and what finds no room.
+//! [`Kept`] then builds anew, and does so in the background before too much has changed.
 
-mod bits;
+mod delete;
 mod groups;
+mod hand;
+mod insert;
+mod kept;
+mod leaves;
+mod members;
 mod place;
+mod quality;
+mod renewal;
+mod room;
 
-use crate::compile::flatten::{Entry as Draft, flatten_rule};
+pub use kept::{Change, Done, Failure, Here, Home, Kept};
+
 use crate::compile::interfaces::Interfaces;
-use crate::compile::residual::Blob;
-use crate::compile::room::{NEVER, Plan, RoomyRoot, Slot};
+use crate::compile::room::{Plan, RoomyRoot, Slot};
 use crate::compile::service::Services;
-use crate::compile::statics::Context;
 use crate::compile::term::Term;
 use crate::compile::{self, Options, compile_with_room, known};
-use crate::image::layout::{self, Header, TESTS_MAX};
-use groups::Room;
+use crate::image::layout::{self, Header};
+use hand::Hand;
+use leaves::Leaf;
+use room::Room;
 use std::collections::{BTreeMap, HashMap};
 use std::mem::offset_of;
+use std::sync::Arc;
 use weir_policy::model::{ChainId, Flow, Policy, Rule, RuleId};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::FromBytes;
 
 /// Where an image is in use.
 pub trait Store {
@@ -88,8 +101,10 @@ pub struct Rebuild(pub &'static str);
 
 /// No position.
 const NONE: u32 = u32::MAX;
-/// Unlinked things after which they are waited for.
-const LEAVING_MAX: usize = 512;
+/// Unlinked things after which they are waited for, in small sets and in large ones.
+const LEAVING: [usize; 2] = [256, 2048];
+/// Counters for new rules.
+const COUNTERS: u32 = 4096;
 
 /// A chain whose rules can change.
 struct List {
@@ -107,17 +122,25 @@ struct Place {
     at: Vec<u32>,
     /// Rules that are not where the order has them, by position.
     displaced: BTreeMap<u32, RuleId>,
-    /// Bits of terms, by position.
-    bits: HashMap<u32, Vec<(u32, u32)>>,
+    /// Bit vectors.
+    leaves: Vec<Leaf>,
+    /// Rules that have no terms because of the one at a position.
+    covers: HashMap<u32, Vec<u32>>,
+    /// Free positions when the image was built, and how many fewer there are.
+    free: usize,
+    taken: isize,
+    /// What packets pay for records that came, less those that went.
+    pays: f64,
 }
 
 /// A policy whose image can change while it is in use.
 pub struct Live {
-    policy: Policy,
+    /// The policy; rules of chains in `lists` are there and in `rules`.
+    policy: Arc<Policy>,
     interfaces: Interfaces,
     /// What is in use, byte for byte.
     image: Vec<u8>,
-    rules: Vec<Option<Rule>>,
+    rules: Vec<Option<Arc<Rule>>>,
     lists: Vec<List>,
     places: Vec<Place>,
     room: Room,
@@ -125,38 +148,40 @@ pub struct Live {
     free_rules: Vec<RuleId>,
     leaving_rules: Vec<RuleId>,
     leaving_positions: Vec<(usize, u32)>,
-}
-
-/// A rule on its way into one root.
-struct Coming {
-    place: usize,
-    position: u32,
-    displaced: bool,
-    terms: Vec<Term>,
-    draft: Draft,
-    blob: Vec<u8>,
+    /// Unlinked things after which they are waited for.
+    leaving_max: usize,
 }
 
 impl Live {
     /// Builds an image with room for a policy.
     pub fn new(policy: &Policy, options: &Options) -> Result<Self, compile::Error> {
-        let mut plan = Plan::default();
+        Live::with_counters(policy, options, Vec::new(), COUNTERS)
+    }
+
+    /// The same where these counters of the policy are free, with so many more.
+    fn with_counters(
+        policy: &Policy,
+        options: &Options,
+        free: Vec<RuleId>,
+        more: u32,
+    ) -> Result<Self, compile::Error> {
+        let mut plan = Plan::of(more);
         let compiled = compile_with_room(policy, options, &mut plan)?;
-        let capacity = (plan.first_rule + plan.rules) as usize;
+        let capacity = plan.first_rule + plan.rules;
+        let mut free_rules = free;
+        free_rules.extend((plan.first_rule..capacity).rev().map(RuleId));
         let mut live = Live {
             interfaces: Interfaces::of(policy)?,
-            policy: policy.clone(),
-            rules: vec![None; capacity],
+            policy: Arc::new(policy.clone()),
+            rules: vec![None; capacity as usize],
             lists: Vec::new(),
             places: Vec::new(),
             room: Room::new(plan.room_at, plan.room),
             never_at: plan.never_at,
-            free_rules: (plan.first_rule..capacity as u32)
-                .rev()
-                .map(RuleId)
-                .collect(),
+            free_rules,
             leaving_rules: Vec::new(),
             leaving_positions: Vec::new(),
+            leaving_max: LEAVING[1],
             image: compiled.image,
         };
         let mut uses = vec![0u32; policy.rule_count as usize];
@@ -164,7 +189,7 @@ impl Live {
             uses[rule.id.0 as usize] += 1;
         }
         for root in std::mem::take(&mut plan.roots) {
-            live.adopt(root, &uses, capacity);
+            live.adopt(root, &uses);
         }
         let places = &live.places;
         live.lists.retain(|list| {
@@ -176,18 +201,24 @@ impl Live {
                 own == short || list.roots.len() == 2
             })
         });
+        let free = live.places.iter().map(|place| place.free / 8).min();
+        live.leaving_max = free.unwrap_or(0).clamp(LEAVING[0], LEAVING[1]);
+        let policy = Arc::make_mut(&mut live.policy);
+        for list in &live.lists {
+            policy.chains[list.chain.0 as usize].rules = Vec::new();
+        }
         Ok(live)
     }
 
     /// Takes up a root, unless rules of it share a counter with others.
-    fn adopt(&mut self, root: RoomyRoot, uses: &[u32], capacity: usize) {
+    fn adopt(&mut self, mut root: RoomyRoot, uses: &[u32]) {
         let rules = &self.policy.chain(root.chain).rules;
         // Skips name rules by number, which change.
         let counts_shift = rules.iter().any(|rule| matches!(rule.flow, Flow::Skip(_)));
         if counts_shift || rules.iter().any(|rule| uses[rule.id.0 as usize] != 1) {
             return;
         }
-        let mut at = vec![NONE; capacity];
+        let mut at = vec![NONE; self.rules.len()];
         for (rule, start) in rules.iter().zip(&root.starts) {
             at[rule.id.0 as usize] = start.unwrap_or(NONE);
         }
@@ -196,7 +227,7 @@ impl Live {
             Some(list) => list.roots.push(number),
             None => {
                 for rule in rules {
-                    self.rules[rule.id.0 as usize] = Some(rule.clone());
+                    self.rules[rule.id.0 as usize] = Some(Arc::new(rule.clone()));
                 }
                 self.lists.push(List {
                     chain: root.chain,
@@ -205,11 +236,24 @@ impl Live {
                 });
             }
         }
+        let (mut covers, mut free) = (HashMap::<u32, Vec<u32>>::new(), 0);
+        for (position, slot) in root.slots.iter().enumerate() {
+            match slot {
+                Slot::Covered(_, by) => covers.entry(*by).or_default().push(position as u32),
+                Slot::Free => free += 1,
+                _ => {}
+            }
+        }
+        let terms = std::mem::take(&mut root.spare.leaves);
         self.places.push(Place {
-            bits: bits::of(&self.image, root.at),
+            leaves: leaves::of(&self.image, root.at, terms),
             root,
             at,
             displaced: BTreeMap::new(),
+            covers,
+            free,
+            taken: 0,
+            pays: 0.0,
         });
     }
 
@@ -233,19 +277,17 @@ impl Live {
 
     /// The policy as it is now.
     pub fn policy(&self) -> Policy {
-        let mut policy = self.policy.clone();
-        for list in &self.lists {
-            let rules = list.order.iter().enumerate().filter_map(|(index, id)| {
-                let rule = self.rules[id.0 as usize].clone()?;
-                Some(Rule {
-                    index: index as u32 + 1,
-                    ..rule
-                })
-            });
-            policy.chains[list.chain.0 as usize].rules = rules.collect();
+        self.shot().policy()
+    }
+
+    /// What the policy as it is now is made of.
+    fn shot(&self) -> Shot {
+        let lists = self.lists.iter();
+        Shot {
+            policy: Arc::clone(&self.policy),
+            rules: self.rules.clone(),
+            orders: lists.map(|list| (list.chain, list.order.clone())).collect(),
         }
-        policy.rule_count = self.counters();
-        policy
     }
 
     /// Rules of a chain that can change in place, in order.
@@ -254,307 +296,85 @@ impl Live {
         Some(&list.order)
     }
 
+    /// A rule of a chain that can change in place.
+    pub fn rule(&self, id: RuleId) -> Option<&Rule> {
+        self.rules.get(id.0 as usize)?.as_deref()
+    }
+
     fn list(&self, chain: ChainId) -> Result<usize, Rebuild> {
         let found = self.lists.iter().position(|list| list.chain == chain);
         found.ok_or(Rebuild("the chain has no room for changes in place"))
     }
 
-    /// Puts a rule in front of the one that is number `index` (from 0) of a chain. It gets a
-    /// counter of its own.
-    pub fn insert(
-        &mut self,
-        store: &mut impl Store,
-        chain: ChainId,
-        index: usize,
-        rule: &Rule,
-    ) -> Result<RuleId, Rebuild> {
-        self.settle(store, false);
-        let first = self.try_insert(store, chain, index, rule);
-        match first {
-            Err(_) if self.settle(store, true) => self.try_insert(store, chain, index, rule),
-            done => done,
-        }
-    }
-
-    fn try_insert(
-        &mut self,
-        store: &mut impl Store,
-        chain: ChainId,
-        index: usize,
-        rule: &Rule,
-    ) -> Result<RuleId, Rebuild> {
-        let list = self.list(chain)?;
-        suits(rule, &self.interfaces)?;
-        let id = *self
-            .free_rules
-            .last()
-            .ok_or(Rebuild("no counter is left"))?;
-        let rule = Rule { id, ..rule.clone() };
-        let mut all = Vec::new();
-        for place in self.lists[list].roots.clone() {
-            all.extend(self.prepare(place, list, index, &rule)?);
-        }
-        for (number, coming) in all.iter().enumerate() {
-            if let Err(rebuild) = self.write(store, coming) {
-                for written in &all[..=number] {
-                    let place = &mut self.places[written.place];
-                    let (terms, position) = (&written.terms, written.position);
-                    let (image, room) = (&mut self.image, &mut self.room);
-                    if !place.unlink(image, store, room, &self.interfaces, terms, position) {
-                        place.root.slots[position as usize] = Slot::Leaving;
-                    }
-                }
-                return Err(rebuild);
-            }
-        }
-        store.zero(id);
-        for coming in all {
-            self.switch_on(store, coming, id);
-        }
-        self.free_rules.pop();
-        self.rules[id.0 as usize] = Some(rule);
-        self.lists[list].order.insert(index, id);
-        Ok(id)
-    }
-
-    /// What a rule is in one root, and where it can stand; `None`: no packet there can match it.
-    fn prepare(
-        &mut self,
+    /// A place, and what it is changed with.
+    fn place<'a, S: Store>(
+        &'a mut self,
+        store: &'a mut S,
         number: usize,
-        list: usize,
-        index: usize,
-        rule: &Rule,
-    ) -> Result<Option<Coming>, Rebuild> {
-        let place = &mut self.places[number];
-        let (family, short) = (place.root.family, place.root.short);
-        let mut context = Context {
-            sets: &self.policy.sets,
-            interfaces: &self.interfaces,
-            family,
-            terms_max: 1 << 12,
-            services: std::mem::take(&mut place.root.services),
-        };
-        let mut blob = Blob::default();
-        let flat = flatten_rule(&self.policy, rule, &mut context, &mut blob, short);
-        place.root.services = context.services;
-        let mut flat = flat.map_err(|_| Rebuild("the rule takes more than one entry"))?;
-        let header = header(&self.image);
-        let (own, cut) = (
-            header.roots[place.root.number],
-            header.shorts[place.root.number],
-        );
-        if flat.reads_transport && own == cut && !self.policy.short_goes_on {
-            return Err(Rebuild("the first rule that reads the transport header"));
-        }
-        if flat.entries.len() > 1 {
-            return Err(Rebuild("the rule takes more than one entry"));
-        }
-        let Some(draft) = flat.entries.pop() else {
-            return Ok(None);
-        };
-        let terms = flat.terms;
-        let is_simple = compile::features(&draft) == 0
-            && draft.flags == 0
-            && draft.tests.len() < TESTS_MAX
-            && draft.rules.len() <= 1;
-        if !is_simple {
-            return Err(Rebuild("the rule remembers or asks for flows"));
-        }
-        let order = &self.lists[list].order;
-        let (position, displaced) = place.find(order, index, &terms).ok_or(Rebuild(
-            "no free position among rules that share packets with it",
-        ))?;
-        place.known(position, &terms)?;
-        Ok(Some(Coming {
-            place: number,
-            position,
-            displaced,
-            terms,
-            draft,
-            blob: blob.bytes,
-        }))
-    }
-
-    /// Writes an entry that is off, and what leads to it.
-    fn write(&mut self, store: &mut impl Store, coming: &Coming) -> Result<(), Rebuild> {
-        let draft = &coming.draft;
-        let full = Rebuild("no room is left");
-        let blob_at = match coming.blob.as_slice() {
-            [] => 0,
-            bytes => self.room.put(&mut self.image, store, bytes).ok_or(full)?,
-        };
-        let mut tests: Vec<layout::Test> = draft.tests.clone();
-        for test in tests.iter_mut().filter(|test| test.at != 0) {
-            test.at = test.at - 1 + blob_at;
-        }
-        let tests_at = match tests.is_empty() {
-            true => self.never_at,
-            false => {
-                tests.push(NEVER);
-                self.room
-                    .put(&mut self.image, store, tests.as_bytes())
-                    .ok_or(full)?
-            }
-        };
-        let next = coming.position + 1;
-        let entry = layout::Entry {
-            verdict: draft.verdict,
-            flags: 0,
-            reject: draft.reject,
-            rule: draft.rules.first().map_or(0, |rule| rule.0),
-            rules: draft.rules.len() as u32,
-            tests_at,
-            ops_at: 0,
-            tests: draft.tests.len() as u16 + 1,
-            ops: 0,
-            next_match: next,
-            next_fail: next,
-        };
-        let place = &mut self.places[coming.place];
-        let at = place.entry(coming.position);
-        store.write(at, entry.as_bytes());
-        self.image.write(at, entry.as_bytes());
-        for term in &coming.terms {
-            let (image, room) = (&mut self.image, &mut self.room);
-            place.link(image, store, room, &self.interfaces, term, coming.position)?;
-        }
-        Ok(())
-    }
-
-    /// One store, from which on packets meet the rule.
-    fn switch_on(&mut self, store: &mut impl Store, coming: Coming, id: RuleId) {
-        let place = &mut self.places[coming.place];
-        place.switch(
-            &mut self.image,
+    ) -> (&'a mut Place, Hand<'a, S>) {
+        let hand = Hand {
+            image: &mut self.image,
             store,
-            coming.position,
-            coming.draft.tests.len() as u32,
-        );
-        place.at[id.0 as usize] = coming.position;
-        if coming.displaced {
-            place.displaced.insert(coming.position, id);
-        }
-        place.root.slots[coming.position as usize] = Slot::Plain(coming.terms);
-    }
-
-    /// Whether the rule that is number `index` of a chain can be taken out in place.
-    fn may_delete(&self, chain: ChainId, index: usize) -> Result<(usize, RuleId), Rebuild> {
-        let list = self.list(chain)?;
-        let id = self.lists[list].order.get(index);
-        let id = *id.ok_or(Rebuild("there is no such rule"))?;
-        for number in &self.lists[list].roots {
-            let place = &self.places[*number];
-            let position = place.at[id.0 as usize];
-            if position == NONE {
-                continue;
-            }
-            match &place.root.slots[position as usize] {
-                Slot::Plain(terms) => place.known(position, terms)?,
-                _ => {
-                    return Err(Rebuild(
-                        "the rule takes more than one entry, or leads elsewhere",
-                    ));
-                }
-            }
-        }
-        Ok((list, id))
-    }
-
-    /// Takes out the rule that is number `index` (from 0) of a chain.
-    pub fn delete(
-        &mut self,
-        store: &mut impl Store,
-        chain: ChainId,
-        index: usize,
-    ) -> Result<RuleId, Rebuild> {
-        let (list, id) = self.may_delete(chain, index)?;
-        let roots = self.lists[list].roots.clone();
-        let mut gone = Vec::new();
-        for number in &roots {
-            let place = &mut self.places[*number];
-            let position = std::mem::replace(&mut place.at[id.0 as usize], NONE);
-            if position == NONE {
-                continue;
-            }
-            let count = place.tests(&self.image, position);
-            place.switch(&mut self.image, store, position, count + 1);
-            place.displaced.remove(&position);
-            gone.push((*number, position));
-        }
-        for (number, position) in gone {
-            let place = &mut self.places[number];
-            let slot = &mut place.root.slots[position as usize];
-            if let Slot::Plain(terms) = std::mem::replace(slot, Slot::Leaving) {
-                let (image, room) = (&mut self.image, &mut self.room);
-                let gone = place.unlink(image, store, room, &self.interfaces, &terms, position);
-                place.clear(image, store, position);
-                if gone {
-                    self.leaving_positions.push((number, position));
-                }
-            }
-        }
-        self.leaving_rules.push(id);
-        self.rules[id.0 as usize] = None;
-        self.lists[list].order.remove(index);
-        Ok(id)
-    }
-
-    /// Puts a rule in the place of the one that is number `index` (from 0) of a chain. In between
-    /// both are there, the new one first, which for each packet is the old policy or the new one.
-    pub fn replace(
-        &mut self,
-        store: &mut impl Store,
-        chain: ChainId,
-        index: usize,
-        rule: &Rule,
-    ) -> Result<RuleId, Rebuild> {
-        let (_, old) = self.may_delete(chain, index)?;
-        let goes_on = |rule: &Rule| !matches!(rule.flow, Flow::Verdict(_));
-        let counts = self.rules[old.0 as usize].as_ref().is_some_and(goes_on);
-        if counts || goes_on(rule) {
-            // A packet could count at both.
-            return Err(Rebuild("a rule that only counts is replaced"));
-        }
-        let id = self.insert(store, chain, index, rule)?;
-        self.delete(store, chain, index + 1)?;
-        Ok(id)
+            room: &mut self.room,
+            interfaces: &self.interfaces,
+        };
+        (&mut self.places[number], hand)
     }
 
     /// Lets what was unlinked be used again, when there is much of it, or `now` when there is some.
     fn settle(&mut self, store: &mut impl Store, now: bool) -> bool {
         let count = self.leaving_positions.len() + self.leaving_rules.len() + self.room.leaving();
         // A change that finds no room may wait for a good deal of it, not for little each time.
-        let least = if now { LEAVING_MAX / 8 } else { LEAVING_MAX };
-        if count < least {
+        let least = if now {
+            LEAVING[0] / 4
+        } else {
+            self.leaving_max
+        };
+        if count < least && !self.room.is_pressed() {
             return false;
         }
+        self.reclaim(store);
+        true
+    }
+
+    /// Lets all that was unlinked be used again.
+    fn reclaim(&mut self, store: &mut impl Store) {
         store.wait();
         for (place, position) in self.leaving_positions.drain(..) {
             self.places[place].root.slots[position as usize] = Slot::Free;
+            self.places[place].taken -= 1;
         }
         self.free_rules.append(&mut self.leaving_rules);
         self.room.settle();
-        true
+    }
+}
+
+/// A policy at one moment, cheap to take.
+struct Shot {
+    policy: Arc<Policy>,
+    rules: Vec<Option<Arc<Rule>>>,
+    orders: Vec<(ChainId, Vec<RuleId>)>,
+}
+
+impl Shot {
+    fn policy(&self) -> Policy {
+        let mut policy = Policy::clone(&self.policy);
+        for (chain, order) in &self.orders {
+            let rules = order.iter().enumerate().filter_map(|(index, id)| {
+                let rule = self.rules[id.0 as usize].as_deref()?.clone();
+                let index = index as u32 + 1;
+                Some(Rule { index, ..rule })
+            });
+            policy.chains[chain.0 as usize].rules = rules.collect();
+        }
+        policy.rule_count = self.rules.len() as u32;
+        policy
     }
 }
 
 fn header(image: &[u8]) -> Header {
     let (header, _) = Header::read_from_prefix(image).expect("an image begins with its header");
     header
-}
-
-/// Whether a rule is of the kind that is put in in place.
-fn suits(rule: &Rule, interfaces: &Interfaces) -> Result<(), Rebuild> {
-    if !matches!(rule.flow, Flow::Verdict(_) | Flow::Next) {
-        return Err(Rebuild("the rule leads elsewhere"));
-    }
-    if !rule.ops.is_empty() {
-        return Err(Rebuild("the rule logs or changes packets"));
-    }
-    match interfaces.knows(&rule.tests) {
-        true => Ok(()),
-        false => Err(Rebuild("no rule has named this interface before")),
-    }
 }
 
 impl Place {
@@ -570,12 +390,10 @@ impl Place {
     }
 
     /// Lets so many tests of an entry be run.
-    fn switch(&self, image: &mut Vec<u8>, store: &mut impl Store, position: u32, tests: u32) {
+    fn switch(&self, hand: &mut Hand<'_, impl Store>, position: u32, tests: u32) {
         let at = self.entry(position) + offset_of!(layout::Entry, tests) as u32;
-        let ops = u16::from_le_bytes([image[at as usize + 2], image[at as usize + 3]]);
-        let word = tests | u32::from(ops) << 16;
-        store.store32(at, word);
-        image.store32(at, word);
+        let ops = u16::from_le_bytes([hand.image[at as usize + 2], hand.image[at as usize + 3]]);
+        hand.store32(at, tests | u32::from(ops) << 16);
     }
 
     /// Whether what a rule says of packets of established flows is said in their own list too.

@@ -4,6 +4,7 @@ use super::{NONE, Place};
 use crate::compile::room::Slot;
 use crate::compile::service::Services;
 use crate::compile::term::{Term, address_last};
+use std::ops::RangeInclusive;
 use weir_policy::model::{Family, RuleId};
 
 /// Positions looked at on each side.
@@ -55,14 +56,21 @@ impl Place {
         });
         let found = found.or_else(|| Some((self.forward(anchor, last, terms)?, true)));
         let (position, displaced) = found?;
-        let low = position.min(anchor).saturating_sub(2 * SCAN);
-        let high = position.max(anchor) + 2 * SCAN;
+        let near = position.min(anchor)..=position.max(anchor);
+        let clear = self.passed_by_none(near, terms);
+        clear.then_some((position, displaced))
+    }
+
+    /// Whether no rule that is elsewhere than the order has it, near these positions, shares
+    /// packets with terms.
+    pub(super) fn passed_by_none(&self, near: RangeInclusive<u32>, terms: &[Term]) -> bool {
         let clear = |(at, _): (&u32, &RuleId)| match &self.root.slots[*at as usize] {
-            Slot::Plain(others) => !self.meets(terms, others),
+            Slot::Plain(others) | Slot::Covered(others, _) => !self.meets(terms, others),
             _ => false,
         };
-        let mut near = self.displaced.range(low..=high);
-        near.all(clear).then_some((position, displaced))
+        let low = near.start().saturating_sub(2 * SCAN);
+        let mut all = self.displaced.range(low..=near.end() + 2 * SCAN);
+        all.all(clear)
     }
 
     /// The nearest run of free positions in front of one, and whether rules lie between.
@@ -79,7 +87,9 @@ impl Place {
                 Slot::Free => run = Some((at, run.map_or(at, |(_, to)| to))),
                 _ if run.is_some() => break,
                 Slot::Leaving => {}
-                Slot::Plain(others) if !self.meets(terms, others) => passed = true,
+                Slot::Plain(others) | Slot::Covered(others, _) if !self.meets(terms, others) => {
+                    passed = true;
+                }
                 _ => return None,
             }
         }
@@ -96,7 +106,7 @@ impl Place {
             match &self.root.slots[at as usize] {
                 Slot::Free => return Some(at),
                 Slot::Leaving => {}
-                Slot::Plain(others) if !self.meets(terms, others) => {}
+                Slot::Plain(others) | Slot::Covered(others, _) if !self.meets(terms, others) => {}
                 _ => return None,
             }
         }

@@ -140,6 +140,14 @@ impl Mapping {
         self.words(offset, 1)[0].store(value, Ordering::Release);
     }
 
+    /// Add to one 64-bit word.
+    ///
+    /// # Panics
+    /// When the offset is out of bounds or not aligned.
+    pub fn add64(&self, offset: usize, more: u64) {
+        self.words(offset, 1)[0].fetch_add(more, Ordering::Relaxed);
+    }
+
     fn half(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset + 4 <= self.length);
         // SAFETY: in bounds and aligned; atomics allow sharing.

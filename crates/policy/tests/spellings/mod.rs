@@ -250,7 +250,7 @@ pub static SPELLINGS: &[Spelling] = &[
     ]).at(Table::Mangle, "FORWARD"),
     j("CT", "", &[
         "--notrack", "--helper ftp", "--timeout slow", "--ctevents new,mark --expevents new",
-        "--zone 3", "--zone-orig mark --zone-reply 5",
+        "--zone 3", "--zone-orig mark",
     ]).at(Table::Raw, "PREROUTING"),
     j("NOTRACK", "", &[""]).at(Table::Raw, "OUTPUT"),
     j("DSCP", "", &["--set-dscp {0-63}", "--set-dscp-class CS3"]).at(Table::Mangle, "FORWARD"),

@@ -3,8 +3,9 @@
 //! In: ClassBench files, or a family and a seed. Out: values for `cmd::bench`. The parts: `read`
 //! and `write` know the files, `generate` makes sets of our own, `linear` is the referee, `policy`
 //! leads to the compiler, `walk` asks the image, `measure` times it, `search`
-//! looks for what hurts.
+//! looks for what hurts, `changing` changes single rules.
 
+pub mod changing;
 pub mod filter;
 pub mod generate;
 pub mod linear;

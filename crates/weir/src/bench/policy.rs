@@ -9,8 +9,9 @@ use weir_engine::image::layout::kind_of;
 use weir_engine::lookup::Key;
 use weir_engine::packet::key::{fragment, transport};
 use weir_policy::model::{
-    AddrMatch, Chain, ChainId, ChainPolicy, Cond, Counters, CtState, Family, Flow, Hook, Origin,
-    Policy, RangeSet, Root, Rule, RuleId, SourceId, Table, Test, Verdict,
+    self, AddrMatch, Chain, ChainId, ChainPolicy, Cond, Counters, CtState, Family, Flow, Fragment,
+    Hook, Origin, PacketType, Policy, RangeSet, Root, Rule, RuleId, SourceId, Table, Test,
+    Transport, Verdict,
 };
 
 /// The hook at which all filters are asked.
@@ -103,6 +104,33 @@ fn protocols(proto: Masked<u8>) -> RangeSet<u8> {
     match proto.mask {
         0xff => RangeSet::one(proto.value),
         _ => RangeSet::from_ranges((0..=u8::MAX).filter(|v| proto.contains(*v)).map(|v| (v, v))),
+    }
+}
+
+/// A datagram with the addresses and ports of a packet, as it comes to the hook.
+pub fn datagram(packet: &Packet, family: Family) -> model::Packet {
+    model::Packet {
+        family,
+        hook: HOOK,
+        in_iface: "lo".into(),
+        out_iface: String::new(),
+        src: packet.src,
+        dst: packet.dst,
+        proto: 17,
+        length: 0,
+        ttl: 64,
+        tos: 0,
+        fragment: Fragment::Whole,
+        transport: Transport::Udp {
+            src_port: packet.src_port,
+            dst_port: packet.dst_port,
+        },
+        routing: None,
+        mark: 0,
+        mac: None,
+        packet_type: PacketType::Unicast,
+        owner: None,
+        handling: 0,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Address tables of the enforced rules, for `weir ippool`: loaded, listed, changed, taken away.
 //!
 //! In: the tables that are there, and a change. Out: other tables. A file's table takes the place
-//! of the one of the same kind and name. A change takes effect with the rules, all at once, and where
-//! rules would ask for a table that is gone, nothing changes.
+//! of the one of the same kind and name. A change takes effect with the rules, all at once, and
+//! where rules would ask for a table that is gone, nothing changes.
 
 use super::files::Rules;
 use crate::exit::{Exit, failure};

@@ -12,6 +12,7 @@
 //! Not here yet, refused by name: whatever sends packets elsewhere, and conditions that
 //! [`crate::model::Packet`] has no field for. `eval::ipf` is the meaning; tests compare both.
 
+mod answers;
 mod calls;
 mod conditions;
 mod interfaces;
@@ -22,14 +23,15 @@ pub use interfaces::{InterfaceNet, InterfaceNets};
 
 pub use keep::STATES_MAX;
 
-use super::ast::{Action, Direction, Name, Return, Rule};
+use super::ast::{Action, Direction, Name, Rule};
 use super::load::{List, RuleSet, Unit, unit};
 use crate::eval::ipf::Tables;
 use crate::model::{
     Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, HistoryId, Hook, LogOp, Op, Origin,
-    Policy, RangeSet, RejectKind, Root, RuleId, SourceId, Table, Test, Verdict,
+    Policy, RejectKind, Root, RuleId, SourceId, Table, Test, Verdict,
 };
 use crate::syntax::{Diagnostic, Sources};
+use answers::{reset_or_drop, verdict};
 use std::collections::BTreeMap;
 
 /// How to lower.
@@ -72,7 +74,6 @@ impl Default for LowerOptions {
 pub const MIN_TTL: u8 = 4;
 /// Nesting of groups.
 const DEPTH_MAX: usize = 16;
-const TCP: u8 = 6;
 
 /// Lowers a rule set. Every error is a rule that cannot be enforced; then there is no policy.
 ///
@@ -499,19 +500,6 @@ impl Lowering<'_> {
     }
 }
 
-/// A rule that answers with a reset: TCP gets one, all else is dropped.
-fn reset_or_drop(reset: crate::model::Rule, drop: Flow) -> [crate::model::Rule; 2] {
-    let tcp = |negate| Test {
-        negate,
-        cond: Cond::Proto(RangeSet::one(TCP)),
-    };
-    let (mut reset, mut dropped) = (reset.clone(), reset);
-    dropped.flow = drop;
-    reset.tests.push(tcp(false));
-    dropped.tests.push(tcp(true));
-    [reset, dropped]
-}
-
 /// Adds a rule, and where it makes a state, what is left of it when it can't.
 fn push(
     rules: &mut Vec<crate::model::Rule>,
@@ -550,35 +538,6 @@ fn counting(rule: &Rule, group: Option<ChainId>) -> Flow {
         (None, false, false) => Flow::Next,
     }
 }
-
-/// The verdict of a rule that passes or blocks. Outbound packets can't be answered.
-fn verdict(rule: &Rule, family: Family) -> Verdict {
-    if rule.action == Action::Pass {
-        return Verdict::Accept;
-    }
-    match (rule.answer, rule.direction, family) {
-        (None, _, _) | (_, Direction::Out, _) => Verdict::Drop,
-        (Some(Return::Rst), ..) => Verdict::Reject(RejectKind::TcpReset),
-        (Some(Return::Icmp6(code)), _, Family::V6) => Verdict::Reject(RejectKind::Icmp6(code)),
-        (Some(Return::Icmp6AsDest(code)), _, Family::V6) => {
-            Verdict::Reject(RejectKind::Icmp6AsDestination(code))
-        }
-        (Some(Return::Icmp(code)), _, Family::V4) => Verdict::Reject(RejectKind::Icmp(code)),
-        (Some(Return::IcmpAsDest(code)), _, Family::V4) => {
-            Verdict::Reject(RejectKind::IcmpAsDestination(code))
-        }
-        (Some(Return::Icmp(_)), _, Family::V6) => {
-            Verdict::Reject(RejectKind::Icmp6(PORT_UNREACHABLE_6))
-        }
-        (Some(Return::IcmpAsDest(_)), _, Family::V6) => {
-            Verdict::Reject(RejectKind::Icmp6AsDestination(PORT_UNREACHABLE_6))
-        }
-        (Some(Return::Icmp6(_) | Return::Icmp6AsDest(_)), _, Family::V4) => Verdict::Drop,
-    }
-}
-
-/// RFC 4443 section 3.1; the original's codes are those of IPv4.
-const PORT_UNREACHABLE_6: u8 = 4;
 
 /// How many groups lead into each other from here on; more than [`DEPTH_MAX`] for a circle. What
 /// was found is kept in `known`, where 0 is a group that is being looked at.

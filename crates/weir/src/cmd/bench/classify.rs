@@ -5,6 +5,7 @@
 
 use super::answer::{self, Answer, WalkerAnswer};
 use super::files;
+use crate::bench::changing::{Plan, changes};
 use crate::bench::filter::{FilterSet, Flags, Trace};
 use crate::bench::linear;
 use crate::bench::measure::{self, Effort, Measured};
@@ -17,6 +18,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 use weir_engine::compile::{Compiled, Options, compile};
 use weir_engine::image::{Aligned, Image};
+use weir_engine::update::{Here, Kept};
+use weir_policy::model::Policy;
 
 /// Options of `weir bench classify`.
 #[derive(Debug, clap::Args)]
@@ -47,6 +50,9 @@ pub struct Args {
     pub json: bool,
 }
 
+/// Changes of single rules that are timed; `weir bench update` tells more of them.
+const UPDATES: u32 = 1000;
+
 /// Measures.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let mut progress = Progress::new();
@@ -62,6 +68,8 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let compiled = compile(&model, &Options::default())
         .or_exit(Exit::Unsupported, "the rule set can't be compiled")?;
     let build_seconds = began.elapsed().as_secs_f64();
+    progress.stage("changing single rules");
+    let update_us = update_us(&model);
     drop(model);
     progress.stage("searching linearly");
     let began = Instant::now();
@@ -80,6 +88,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         expected: &expected,
         misplaced,
         build_seconds,
+        update_us,
         linear_ns,
         batch: args.batch,
         threads: args.threads,
@@ -99,6 +108,18 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         0 => Exit::Done,
         _ => Exit::Negative,
     })
+}
+
+/// The median of the microseconds that a change of a single rule takes, in place or not. `None`:
+/// there is no image with room for changes.
+fn update_us(model: &Policy) -> Option<f64> {
+    let mut kept = Kept::new(model, &Options::default(), Here).ok()?;
+    let plan = Plan {
+        updates: UPDATES,
+        seed: 1,
+        rate: 0,
+    };
+    Some(changes(&mut kept, plan).p50_us)
 }
 
 /// Packets whose own filter does not hold for them, or that an answer behind it was found for: the

@@ -1,27 +1,29 @@
 //! `weir bench update`: single rules put into a rule set in use, and taken out.
 //!
 //! In: ClassBench filters and packets. Out: how many of the changes were made in place, how long
-//! they took in this process and until packets in the kernel meet them, and what a lookup takes
-//! afterwards beside an image built anew. Every packet's rule is compared in both at the end. Each
-//! change takes out a random rule, or puts one of those taken out back at a random number.
+//! all of them took in this process and until packets in the kernel meet them (there while packets
+//! are judged), and what a lookup takes right after the last change, and after the building in the
+//! background has ended, beside an image built anew. Every packet's rule is compared in all three.
 
 use super::files;
-use crate::bench::filter::Flags;
+use crate::bench::changing::{Plan, Times, changes};
+use crate::bench::filter::{Flags, Trace};
 use crate::bench::policy;
 use crate::exit::{Exit, OrExit, failure};
 use crate::output::{Output, report};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weir_engine::compile::{Options, compile};
 use weir_engine::image::Image;
 use weir_engine::image::layout::{Entry, root_number};
 use weir_engine::lookup::Key;
-use weir_engine::update::{Live, Store};
+use weir_engine::packet::{Arrival, build, settle};
+use weir_engine::update::{Here, Kept, Live};
 use weir_plane::load::Capacity;
-use weir_plane::swap::Policy as KernelPolicy;
 use weir_plane::testrun::TestRun;
-use weir_plane::update::InForce;
-use weir_policy::model::{ChainId, Policy, Rule};
+use weir_plane::update::Slots;
+use weir_policy::model::Policy;
 
 /// Options of `weir bench update`.
 #[derive(Debug, clap::Args)]
@@ -35,6 +37,9 @@ pub struct Args {
     /// Changes.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     updates: u32,
+    /// Changes a second; 0: one after the other.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    rate: u32,
     /// Seed of what changes.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -43,176 +48,147 @@ pub struct Args {
     pub json: bool,
 }
 
+/// Packets of the trace that the kernel judges while rules change.
+const TRAFFIC: usize = 256;
+
 /// The answer.
 #[derive(Debug, serde::Serialize)]
 struct Answer {
     rules: usize,
     updates: u32,
-    here: Side,
-    kernel: Option<Side>,
+    here: Times,
+    kernel: Option<Times>,
+    /// Packets that the kernel judged meanwhile.
+    judged: u64,
     rules_after: usize,
     compared: usize,
     differ: usize,
+    /// Nanoseconds of a lookup: built anew, right after the last change, once all is built.
     fresh_ns: f64,
     changed_ns: f64,
+    settled_ns: f64,
 }
 
-/// Where changes were made.
-#[derive(Debug, serde::Serialize)]
-struct Side {
-    in_place: usize,
-    /// Refused: these need a build.
-    refused: usize,
-    first_reason: Option<String>,
-    p50_us: f64,
-    p99_us: f64,
-    max_us: f64,
-}
-
-/// Random numbers (Steele, Lea, Flood 2014).
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((word ^ word >> 31) % limit.max(1) as u64) as usize
-    }
-}
-
-/// Makes the changes.
-fn changes(live: &mut Live, store: &mut impl Store, model: &Policy, args: &Args) -> Side {
-    let chain = ChainId(0);
-    let mut numbers = Numbers(args.seed);
-    let mut pool: Vec<Rule> = Vec::new();
-    let mut known: Vec<Option<Rule>> = model.chains[0].rules.iter().cloned().map(Some).collect();
-    known.resize(live.counters() as usize, None);
-    let mut times = Vec::with_capacity(args.updates as usize);
-    let (mut refused, mut first_reason) = (0, None);
-    for _ in 0..args.updates {
-        let length = live.order(chain).map_or(0, <[_]>::len);
-        let puts = !pool.is_empty() && numbers.below(2) == 0;
-        let at = numbers.below(length);
-        let began;
-        let done = if puts {
-            let taken = numbers.below(pool.len());
-            let rule = pool.swap_remove(taken);
-            began = Instant::now();
-            let done = live.insert(store, chain, at, &rule);
-            match done {
-                Ok(id) => known[id.0 as usize] = Some(rule),
-                Err(_) => pool.push(rule),
-            }
-            done
-        } else {
-            began = Instant::now();
-            let done = live.delete(store, chain, at);
-            pool.extend(done.ok().and_then(|id| known[id.0 as usize].take()));
-            done
-        };
-        match done {
-            Ok(_) => times.push(began.elapsed().as_nanos() as f64 / 1e3),
-            Err(error) => {
-                refused += 1;
-                first_reason.get_or_insert_with(|| error.to_string());
-            }
-        }
-    }
-    times.sort_by(f64::total_cmp);
-    let at = |share: f64| {
-        let last = times.len().saturating_sub(1);
-        times
-            .get((last as f64 * share) as usize)
-            .copied()
-            .unwrap_or(0.0)
-    };
-    Side {
-        in_place: times.len(),
-        refused,
-        first_reason,
-        p50_us: at(0.5),
-        p99_us: at(0.99),
-        max_us: at(1.0),
-    }
-}
-
-/// The rule of each key, and the nanoseconds of one lookup (the quickest of five passes).
-fn ask(bytes: &[u8], model: &Policy, keys: &[Key]) -> anyhow::Result<(Vec<u32>, f64)> {
-    let image = Image::from_bytes(bytes).or_exit(Exit::Kernel, "the image is wrong")?;
+/// The rule of each key in each image, and the nanoseconds of one lookup (the median of passes that
+/// take turns).
+fn ask(images: &[&[u8]], model: &Policy, keys: &[Key]) -> anyhow::Result<Vec<(Vec<u32>, f64)>> {
+    const PASSES: usize = 9;
     let family = model.chains[0].family;
     let root = root_number(family, policy::HOOK, policy::TABLE).unwrap_or(0);
-    let searcher = image.searcher(image.header().roots[root]);
-    let entries_at = searcher.root().entries_at;
-    let mut best = f64::MAX;
-    let mut found = vec![0; keys.len()];
-    for _ in 0..5 {
-        let began = Instant::now();
-        for (key, found) in keys.iter().zip(&mut found) {
-            *found = searcher.first(key);
+    let mut found = vec![(vec![0; keys.len()], Vec::new()); images.len()];
+    for _ in 0..PASSES {
+        for (bytes, (found, times)) in images.iter().zip(&mut found) {
+            let image = Image::from_bytes(bytes).or_exit(Exit::Kernel, "the image is wrong")?;
+            let searcher = image.searcher(image.header().roots[root]);
+            let entries_at = searcher.root().entries_at;
+            let began = Instant::now();
+            for (key, found) in keys.iter().zip(found.iter_mut()) {
+                *found = searcher.first(key);
+            }
+            times.push(began.elapsed().as_nanos() as f64 / keys.len() as f64);
+            for position in found {
+                let at = entries_at + *position * size_of::<Entry>() as u32;
+                *position = image.read::<Entry>(at).rule;
+            }
         }
-        best = best.min(began.elapsed().as_nanos() as f64 / keys.len() as f64);
     }
-    let rule = |position: &u32| {
-        let entry: Entry = image.read(entries_at + position * size_of::<Entry>() as u32);
-        entry.rule
+    let median = |(found, mut times): (Vec<u32>, Vec<f64>)| {
+        times.sort_by(f64::total_cmp);
+        (found, times[PASSES / 2])
     };
-    Ok((found.iter().map(rule).collect(), best))
+    Ok(found.into_iter().map(median).collect())
 }
 
-/// The changes again, in the kernel; `None` without it.
-fn in_kernel(model: &Policy, args: &Args) -> anyhow::Result<Option<Side>> {
+/// The changes again, in the kernel, while it judges packets; `None` without it.
+fn in_kernel(model: &Policy, trace: &Trace, args: &Args) -> anyhow::Result<(Option<Times>, u64)> {
     if weir_plane::features::check().is_err() {
-        return Ok(None);
+        return Ok((None, 0));
     }
-    let built = Live::new(model, &Options::default());
-    let mut live = built.or_exit(Exit::Unsupported, "the rule set can't be compiled")?;
-    let length = live.image().len();
-    let capacity = Capacity::for_policy(length, live.counters(), 0, 4096);
-    let kernel = capacity.and_then(TestRun::new);
+    let probe = Live::new(model, &Options::default());
+    let probe = probe.or_exit(Exit::Unsupported, "the rule set can't be compiled")?;
+    // Images that are built later may be a little larger.
+    let length = probe.image().len() + probe.image().len() / 4;
+    let counters = probe.counters() + probe.counters() / 8;
+    drop(probe);
+    let kernel = Capacity::for_policy(length, counters, 0, 4096).and_then(TestRun::new);
     let kernel = kernel.or_exit(Exit::Kernel, "the programs can't be loaded")?;
-    let policy = KernelPolicy {
-        image: live.image(),
-        rules: live.counters(),
-        history: 0,
-        hooks: weir_plane::needs::of(model),
-    };
-    let installed = kernel.install(&policy);
-    installed.or_exit(Exit::Kernel, "the image can't be put in force")?;
-    let mut store = InForce::of(kernel.instance());
-    Ok(Some(changes(&mut live, &mut store, model, args)))
+    let slots = Slots::of(kernel.instance(), 1, weir_plane::needs::of(model), 0);
+    let kept = Kept::new(model, &Options::default(), slots);
+    let mut kept = kept.or_exit(Exit::Kernel, "the image can't be put in force")?;
+    let family = model.chains[0].family;
+    let packets: Vec<(Vec<u8>, Arrival)> = trace.packets[..trace.packets.len().min(TRAFFIC)]
+        .iter()
+        .filter_map(|packet| {
+            let mut packet = policy::datagram(packet, family);
+            settle(&mut packet);
+            let bytes = build(&packet, TestRun::LIMIT).ok()?;
+            Some((bytes, Arrival::of(&packet)))
+        })
+        .collect();
+    let over = AtomicBool::new(false);
+    let mut judged = 0;
+    let times = std::thread::scope(|scope| {
+        let changing = scope.spawn(|| {
+            let times = changes(&mut kept, plan(args));
+            over.store(true, Ordering::SeqCst);
+            times
+        });
+        while !over.load(Ordering::SeqCst) {
+            for (bytes, arrival) in &packets {
+                judged += u64::from(kernel.judge(family, bytes, arrival, 0).is_ok());
+            }
+            if packets.is_empty() {
+                std::thread::yield_now();
+            }
+        }
+        changing.join()
+    });
+    let times = times.map_err(|_| failure(Exit::Kernel, "the changes failed"))?;
+    Ok((Some(times), judged))
+}
+
+fn plan(args: &Args) -> Plan {
+    Plan {
+        updates: args.updates,
+        seed: args.seed,
+        rate: args.rate,
+    }
 }
 
 /// Measures.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let (set, trace) = files::read(&args.rules, &args.trace, Flags::Ignored)?;
     let model = policy::policy(&set, Flags::Ignored);
-    let built = Live::new(&model, &Options::default());
-    let mut live = built.or_exit(Exit::Unsupported, "the rule set can't be compiled")?;
-    let mut image = live.image().to_vec();
-    let here = changes(&mut live, &mut image, &model, args);
-    if image != live.image() {
+    let kept = Kept::new(&model, &Options::default(), Here);
+    let mut kept = kept.or_exit(Exit::Unsupported, "the rule set can't be compiled")?;
+    let here = changes(&mut kept, plan(args));
+    let changed = kept.live().snapshot();
+    kept.finish().or_exit(Exit::Kernel, "the image is wrong")?;
+    let settled = kept.live().snapshot();
+    if kept.store() != kept.live().image() {
         return Err(failure(Exit::Kernel, "what is in use is not what is known"));
     }
-    let kernel = in_kernel(&model, args)?;
+    let (kernel, judged) = in_kernel(&model, &trace, args)?;
     let keys: Vec<Key> = trace.packets.iter().map(policy::key).collect();
-    let after = live.policy();
+    let after = kept.live().policy();
     let fresh = compile(&after, &Options::default())
         .or_exit(Exit::Unsupported, "the rule set can't be compiled")?;
-    let (expected, fresh_ns) = ask(&fresh.image, &after, &keys)?;
-    let (found, changed_ns) = ask(&live.snapshot(), &after, &keys)?;
-    let differ = expected.iter().zip(&found).filter(|(a, b)| a != b).count();
+    let answers = ask(&[&fresh.image, &changed, &settled], &after, &keys)?;
+    let expected = &answers[0].0;
+    let wrong = |found: &Vec<u32>| expected.iter().zip(found).filter(|(a, b)| a != b).count();
+    let differ = answers.iter().map(|(found, _)| wrong(found)).sum();
     let answer = Answer {
         rules: set.filters.len(),
         updates: args.updates,
         here,
         kernel,
+        judged,
         rules_after: after.chains[0].rules.len(),
-        compared: keys.len(),
+        compared: keys.len() * 2,
         differ,
-        fresh_ns,
-        changed_ns,
+        fresh_ns: answers[0].1,
+        changed_ns: answers[1].1,
+        settled_ns: answers[2].1,
     };
     match out.is_json() {
         true => out.object(&report(&answer))?,
@@ -226,11 +202,18 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
 }
 
 fn text(answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
-    let side = |name: &str, side: &Side| {
-        let reason = side.first_reason.as_deref().unwrap_or("none");
+    let side = |name: &str, side: &Times| {
         format!(
-            "{name}: {} in place, {} refused ({reason}); p50 {:.1} us, p99 {:.1} us, most {:.0} us",
-            side.in_place, side.refused, side.p50_us, side.p99_us, side.max_us
+            "{name}: {} in place, built for one {:?}, {} in the background, {} failed; \
+             p50 {:.1} us, p99 {:.1} us, most {:.0} us; {:.1} s in all",
+            side.in_place,
+            side.rebuilt,
+            side.renewals,
+            side.failed,
+            side.p50_us,
+            side.p99_us,
+            side.max_us,
+            side.seconds
         )
     };
     out.line(format!(
@@ -239,11 +222,15 @@ fn text(answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
     ))?;
     out.line(side("here", &answer.here))?;
     match &answer.kernel {
-        Some(kernel) => out.line(side("kernel", kernel))?,
+        Some(kernel) => {
+            out.line(side("kernel", kernel))?;
+            out.line(format!("judged by the kernel meanwhile: {}", answer.judged))?;
+        }
         None => out.line("kernel: not there, or no permission")?,
     }
     out.line(format!(
-        "lookup: {:.0} ns changed, {:.0} ns built anew; {} packets compared, {} differ",
-        answer.changed_ns, answer.fresh_ns, answer.compared, answer.differ
+        "lookup: {:.0} ns built anew, {:.0} after the last change, {:.0} when all is built; {} \
+         packets compared, {} differ",
+        answer.fresh_ns, answer.changed_ns, answer.settled_ns, answer.compared, answer.differ
     ))
 }

@@ -198,7 +198,7 @@ fn ifconfig(recording: &mut Recording, arguments: &[String]) -> Reply {
     if option('l') {
         // Of all that are told none is down, and the loopback is no Ethernet.
         let ether = arguments.iter().any(|word| word == "ether");
-        known.retain(|name| !option('d') && !(ether && name == "lo0"));
+        known.retain(|name| !(option('d') || ether && name == "lo0"));
         return say(known.join(" ") + "\n");
     }
     let mut words = arguments.iter().filter(|word| !word.starts_with('-'));

@@ -16,8 +16,8 @@ use super::hosts::all_ones;
 use super::matches::Tests;
 use super::tables::Tables;
 use crate::model::{
-    Cond, Family, HistoryId, HistoryKind, HistoryObject, Recent, RecentAction, SetField, SetId,
-    SetPart, Table, Test,
+    Cond, Family, HistoryId, HistoryKind, HistoryObject, Recent, RecentAction, SetEntry, SetField,
+    SetId, SetPart, Table, Test,
 };
 use crate::syntax::Span;
 
@@ -211,11 +211,10 @@ impl Tests<'_, '_> {
             .sets
             .iter()
             .any(|list| list.members.contains(&set));
-        let outlives = |entry: &crate::model::SetEntry| {
+        let outlives = |entry: &SetEntry| {
             lives > 0 && entry.timeout.is_none_or(|left| left == 0 || left > lives)
         };
         let adds = option.spec.name == "add-set";
-        let is_network = |entry: &crate::model::SetEntry| matches!(entry.parts[..], [SetPart::Addresses(first, last)] if first != last);
         let (what, help) = if !created.addresses {
             (
                 "changing a set that is not a hash:ip",
@@ -286,6 +285,14 @@ impl Tests<'_, '_> {
         self.lowering.histories.push(HistoryObject { shared, kind });
         Cond::History(id)
     }
+}
+
+/// Whether an entry is more than one address.
+fn is_network(entry: &SetEntry) -> bool {
+    let [SetPart::Addresses(first, last)] = entry.parts[..] else {
+        return false;
+    };
+    first != last
 }
 
 fn any(conds: impl IntoIterator<Item = Cond>) -> Cond {

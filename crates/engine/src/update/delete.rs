@@ -1,0 +1,184 @@
+//! Rules taken out of an image in use, and replaced.
+
+use super::{Live, NONE, Rebuild, Store};
+use crate::compile::room::Slot;
+use crate::compile::term::Term;
+use weir_policy::model::{ChainId, Flow, Rule, RuleId};
+
+/// Rules without terms that get them when the one that covers them goes.
+const UNCOVERED_MAX: usize = 64;
+const MANY: Rebuild = Rebuild("the rule covers many others");
+
+impl Live {
+    /// Whether the rule that is number `index` of a chain can be taken out in place.
+    fn may_delete(&self, chain: ChainId, index: usize) -> Result<(usize, RuleId), Rebuild> {
+        let list = self.list(chain)?;
+        let id = self.lists[list].order.get(index);
+        let id = *id.ok_or(Rebuild("there is no such rule"))?;
+        for number in &self.lists[list].roots {
+            let place = &self.places[*number];
+            let position = place.at[id.0 as usize];
+            if position == NONE {
+                continue;
+            }
+            if place.covered(position).len() > UNCOVERED_MAX {
+                return Err(MANY);
+            }
+            match &place.root.slots[position as usize] {
+                Slot::Plain(terms) => place.known(position, terms)?,
+                Slot::Covered(..) => {}
+                _ => {
+                    return Err(Rebuild(
+                        "the rule takes more than one entry, or leads elsewhere",
+                    ));
+                }
+            }
+        }
+        Ok((list, id))
+    }
+
+    /// Takes out the rule that is number `index` (from 0) of a chain.
+    pub fn delete(
+        &mut self,
+        store: &mut impl Store,
+        chain: ChainId,
+        index: usize,
+    ) -> Result<RuleId, Rebuild> {
+        let (list, id) = self.may_delete(chain, index)?;
+        let roots = self.lists[list].roots.clone();
+        let mut must_wait = false;
+        for number in &roots {
+            must_wait |= self.uncover(store, *number, id)?;
+        }
+        if must_wait {
+            // Who has this rule in hand and passes it must meet those that it covered.
+            store.wait();
+        }
+        let mut gone = Vec::new();
+        for number in &roots {
+            let (place, mut hand) = self.place(store, *number);
+            let position = std::mem::replace(&mut place.at[id.0 as usize], NONE);
+            if position == NONE {
+                continue;
+            }
+            let count = place.tests(hand.image, position);
+            place.switch(&mut hand, position, count + 1);
+            place.displaced.remove(&position);
+            gone.push((*number, position));
+        }
+        for (number, position) in gone {
+            let (place, mut hand) = self.place(store, number);
+            let slot = &mut place.root.slots[position as usize];
+            let gone = match std::mem::replace(slot, Slot::Leaving) {
+                Slot::Plain(terms) => place.unlink(&mut hand, &terms, position),
+                _ => true,
+            };
+            if gone {
+                self.leaving_positions.push((number, position));
+            }
+        }
+        self.leaving_rules.push(id);
+        self.rules[id.0 as usize] = None;
+        self.lists[list].order.remove(index);
+        Ok(id)
+    }
+
+    /// Lets packets be led to the rules that have no terms because of this one. Whether packets
+    /// that have it in hand could pass them by.
+    pub(super) fn uncover(
+        &mut self,
+        store: &mut impl Store,
+        number: usize,
+        id: RuleId,
+    ) -> Result<bool, Rebuild> {
+        let (place, mut hand) = self.place(store, number);
+        let position = place.at[id.0 as usize];
+        let covered = place.covered(position);
+        if covered.len() > UNCOVERED_MAX {
+            return Err(MANY);
+        }
+        let mut must_wait = false;
+        for at in covered {
+            let Slot::Covered(terms, _) = &place.root.slots[at as usize] else {
+                continue;
+            };
+            let terms: Vec<Term> = terms.clone();
+            place.link(&mut hand, &terms, at)?;
+            must_wait |= place.is_in_leaves(&terms, at);
+            place.root.slots[at as usize] = Slot::Plain(terms);
+        }
+        if !place.covered(position).is_empty() {
+            return Err(Rebuild("a covered rule has no terms"));
+        }
+        let linked = place.covers.remove(&position).is_some();
+        let in_leaves = match place.root.slots.get(position as usize) {
+            Some(Slot::Plain(terms)) => place.is_in_leaves(terms, position),
+            _ => false,
+        };
+        Ok(linked && (must_wait || in_leaves))
+    }
+
+    /// Puts a rule in the place of the one that is number `index` (from 0) of a chain. In between
+    /// both are there, the old one first, which for each packet is the old policy or the new one.
+    pub fn replace(
+        &mut self,
+        store: &mut impl Store,
+        chain: ChainId,
+        index: usize,
+        rule: &Rule,
+    ) -> Result<RuleId, Rebuild> {
+        self.replace_as(store, chain, index, rule, None)
+    }
+
+    /// The same with this counter for the new one, which must be free.
+    pub(super) fn replace_as(
+        &mut self,
+        store: &mut impl Store,
+        chain: ChainId,
+        index: usize,
+        rule: &Rule,
+        id: Option<RuleId>,
+    ) -> Result<RuleId, Rebuild> {
+        let (list, old) = self.may_delete(chain, index)?;
+        let goes_on = |rule: &Rule| !matches!(rule.flow, Flow::Verdict(_));
+        if goes_on(rule) || self.rule(old).is_some_and(goes_on) {
+            // A packet could count at both.
+            return Err(Rebuild("a rule that only counts is replaced"));
+        }
+        let id = self.insert_as(store, chain, index + 1, rule, id)?;
+        let in_leaves = |number: &usize| {
+            let place = &self.places[*number];
+            [old, id].iter().any(|id| {
+                let position = place.at[id.0 as usize];
+                match place.root.slots.get(position as usize) {
+                    Some(Slot::Plain(terms)) => place.is_in_leaves(terms, position),
+                    _ => false,
+                }
+            })
+        };
+        if self.lists[list].roots.iter().any(in_leaves) {
+            // Who has the old rule in hand and passes it must meet the new one.
+            store.wait();
+        }
+        match self.delete(store, chain, index) {
+            Ok(_) => Ok(id),
+            Err(rebuild) => {
+                // The old rule stays, so the new one goes.
+                self.delete(store, chain, index + 1)?;
+                Err(rebuild)
+            }
+        }
+    }
+}
+
+impl super::Place {
+    /// Positions of rules that have no terms because of the one at this position.
+    fn covered(&self, position: u32) -> Vec<u32> {
+        let all = self.covers.get(&position).into_iter().flatten();
+        let own = |at: &u32| match &self.root.slots[*at as usize] {
+            Slot::Covered(_, by) => *by == position,
+            _ => false,
+        };
+        all.copied().filter(own).collect()
+    }
+}

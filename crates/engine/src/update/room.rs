@@ -1,0 +1,102 @@
+//! Free room of an image: bytes behind everything, in blocks that are used again.
+//!
+//! In: how many bytes. Out: where they may stand. Small blocks have sizes of whole units, large
+//! ones powers of two, and each size has a list of those that came back. What packets under way may
+//! still read comes back only with [`Room::settle`].
+
+/// Small blocks are of so many bytes, times 1 to [`SMALL_UNITS`].
+const UNIT: u32 = 16;
+const SMALL_UNITS: u32 = 64;
+/// Small sizes, then powers of two up to 2^31.
+const CLASSES: usize = SMALL_UNITS as usize + 32;
+
+/// The room of one image.
+pub struct Room {
+    begins: u32,
+    next: u32,
+    end: u32,
+    /// Blocks by class.
+    free: Vec<Vec<u32>>,
+    /// Blocks that packets under way may still read.
+    leaving: Vec<(u32, usize)>,
+    leaving_bytes: u32,
+}
+
+/// Class and bytes of a block for so many bytes.
+fn class(bytes: u32) -> (usize, u32) {
+    let units = bytes.div_ceil(UNIT).max(1);
+    if units <= SMALL_UNITS {
+        return (units as usize, units * UNIT);
+    }
+    let size = bytes.next_power_of_two();
+    (SMALL_UNITS as usize + size.trailing_zeros() as usize, size)
+}
+
+impl Room {
+    /// Room from an offset on.
+    pub fn new(at: u32, bytes: u32) -> Self {
+        Room {
+            begins: at,
+            next: at,
+            end: at + bytes,
+            free: vec![Vec::new(); CLASSES],
+            leaving: Vec::new(),
+            leaving_bytes: 0,
+        }
+    }
+
+    /// A block, and how many bytes it has.
+    pub fn take(&mut self, bytes: u32) -> Option<(u32, u32)> {
+        let (class, size) = class(bytes);
+        if let Some(known) = self.free[class].pop() {
+            return Some((known, size));
+        }
+        // Vectors read records by whole lines.
+        let at = self
+            .next
+            .next_multiple_of(if size >= 64 { 64 } else { UNIT });
+        if at.checked_add(size)? > self.end {
+            return None;
+        }
+        self.next = at + size;
+        Some((at, size))
+    }
+
+    /// Gives back a block that nobody was led to.
+    pub fn give_back(&mut self, at: u32, bytes: u32) {
+        self.free[class(bytes).0].push(at);
+    }
+
+    /// Gives back a block that packets under way may still read. What was built with the image
+    /// stays.
+    pub fn leave(&mut self, at: u32, bytes: u32) {
+        if at >= self.begins && bytes > 0 {
+            let (class, size) = class(bytes);
+            self.leaving.push((at, class));
+            self.leaving_bytes += size;
+        }
+    }
+
+    /// Blocks that are waited for.
+    pub fn leaving(&self) -> usize {
+        self.leaving.len()
+    }
+
+    /// Whether those are most of what there is.
+    pub fn is_pressed(&self) -> bool {
+        self.leaving_bytes > (self.end - self.begins) / 2
+    }
+
+    /// The share that was never used yet.
+    pub fn untouched(&self) -> f64 {
+        f64::from(self.end - self.next) / f64::from((self.end - self.begins).max(1))
+    }
+
+    /// Lets what left be used again.
+    pub fn settle(&mut self) {
+        for (at, class) in self.leaving.drain(..) {
+            self.free[class].push(at);
+        }
+        self.leaving_bytes = 0;
+    }
+}
