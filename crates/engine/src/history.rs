@@ -7,9 +7,11 @@
 //! whole. When a bucket is full:
 //! * a hash limit counts the packet as over its rate,
 //! * a connection limit counts it as over its count,
+//! * a meter drops it,
 //! * an address list forgets the address of the bucket that was seen least recently.
 
 mod memory;
+pub mod meter;
 mod record;
 mod tables;
 

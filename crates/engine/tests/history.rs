@@ -31,11 +31,12 @@ fn discriminant(kind: &HistoryKind) -> usize {
         HistoryKind::Quota(_) => 5,
         HistoryKind::Time(_) => 6,
         HistoryKind::PerSecond(_) => 7,
+        HistoryKind::Meter(_) => 8,
     }
 }
 
 /// Counts of answers by kind: no, yes.
-fn equal(seed: u64, packets: u32) -> [[u64; 2]; 8] {
+fn equal(seed: u64, packets: u32) -> [[u64; 2]; 9] {
     let mut rng = fastrand::Rng::with_seed(seed);
     let policy = memory::policy(&mut rng, 12);
     let hash = Seed([rng.u64(..), rng.u64(..)]);
@@ -45,7 +46,7 @@ fn equal(seed: u64, packets: u32) -> [[u64; 2]; 8] {
     let mut reference = Reference::new(&policy);
     reference.seed = seed;
     let mut engine = Histories::new(layout(&policy, seed).expect("it fits"), hash);
-    let mut answers = [[0; 2]; 8];
+    let mut answers = [[0; 2]; 9];
     let mut now = traffic.now_ms;
     for at in 0..packets {
         let packet = traffic.next();
@@ -77,13 +78,15 @@ fn equal(seed: u64, packets: u32) -> [[u64; 2]; 8] {
 
 #[test]
 fn histories_equal_reference() {
-    let mut sum = [[0; 2]; 8];
+    let mut sum = [[0; 2]; 9];
     for seed in 0..150 {
         for (sum, one) in sum.iter_mut().zip(equal(seed, 1500)) {
             sum[0] += one[0];
             sum[1] += one[1];
         }
     }
-    println!("limit, hashlimit, recent, connlimit, statistic, quota, time, per second: {sum:?}");
+    println!(
+        "limit, hashlimit, recent, connlimit, statistic, quota, time, per second, meter: {sum:?}"
+    );
     assert!(sum.iter().flatten().all(|count| *count > 100), "{sum:?}");
 }

@@ -14,6 +14,7 @@
 #include "hash.h"
 #include "flow.h"
 #include "history_abi.h"
+#include "image.h"
 
 #define HISTORY_SWAP_TRIES 16
 #define HISTORY_LOCK_TRIES 64
@@ -86,6 +87,8 @@ static __always_inline void history_unlock(__u8 *memory, __u32 bucket)
 	barrier();
 	*word &= ~HISTORY_LOCK;
 }
+
+#include "meter.h"
 
 __noinline int history_limit(__u32 slot, __u32 offset, __u64 now_ms)
 {
@@ -512,6 +515,8 @@ static __always_inline int history_test(__u32 slot, __u32 offset, const struct w
 
 	if (!r || !p || !ref)
 		return 0;
+	if (weir_may(WEIR_FEATURE_METER) && r->kind == HISTORY_METER)
+		return meter_take(slot, offset, p, now_ms);
 	switch (r->kind) {
 	case HISTORY_LIMIT:
 		return history_limit(slot, offset, now_ms);

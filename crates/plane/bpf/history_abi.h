@@ -18,6 +18,7 @@ enum history_kind {
 	HISTORY_QUOTA = 7,
 	HISTORY_TIME = 8,
 	HISTORY_PER_SECOND = 9,
+	HISTORY_METER = 10,
 };
 
 enum history_flag {
@@ -36,6 +37,7 @@ enum history_flag {
 	HISTORY_SET = 1 << 12,
 	HISTORY_UPDATE = 1 << 13,
 	HISTORY_REMOVE = 1 << 14,
+	HISTORY_KEYED = 1 << 15,
 };
 
 struct history_record {
@@ -46,7 +48,7 @@ struct history_record {
 	__u32 stride;		/* bytes of a place, a multiple of 64 */
 	__u32 room;		/* stamps or members of a place */
 	__u8 prefixes[2];
-	__u16 pad;
+	__u16 proto;
 	__u32 span;
 	__u64 a;
 	__u64 b;

@@ -65,6 +65,7 @@ enum weir_feature {		/* bits of weir_header.features */
 	WEIR_FEATURE_TABLES = 32,	/* some root has hashed tables */
 	WEIR_FEATURE_RARE = 64,		/* tests of what is not in struct weir_packet */
 	WEIR_FEATURE_DYNAMIC = 128,	/* they do as ipfw's: dynamic.bpf.c */
+	WEIR_FEATURE_METER = 256,	/* tests that are meters: meter.h */
 };
 /* Above those of images: hooks of IPv6 are needed (load.rs, FAMILY_V6), flows are kept (TRACKS). */
 #define WEIR_FEATURE_V6 (1U << 31)

@@ -31,6 +31,7 @@ pub struct Agent {
     locals: Locals,
     pace: Pace,
     answered: u64,
+    changed: u64,
 }
 
 impl Agent {
@@ -55,6 +56,7 @@ impl Agent {
             locals,
             pace,
             answered: 0,
+            changed: 0,
         };
         agent.adopt()?;
         Ok(agent)
@@ -73,6 +75,11 @@ impl Agent {
     /// Answers sent.
     pub fn answered(&self) -> u64 {
         self.answered
+    }
+
+    /// How often interfaces or addresses changed.
+    pub fn changes(&self) -> u64 {
+        self.changed
     }
 
     /// Take up the instance in force: announce the sockets, forget rejects that are too old.
@@ -122,6 +129,7 @@ impl Agent {
     fn read_locals(&mut self) -> Result<()> {
         let mut buffer = [0; 8192];
         while socket::receive(self.changes.as_fd(), &mut buffer).is_ok() {}
+        self.changed += 1;
         // One that came and is gone again, or a policy that was just replaced, is nobody's fault.
         let _ = self.plane.take_up_interfaces();
         self.locals = self.plane.space.enter(locals::read)?;

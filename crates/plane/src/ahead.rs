@@ -90,6 +90,7 @@ fn features(policy: &Policy) -> u32 {
     if policy.rule_count > TABLES_FROM {
         features |= layout::FEATURE_TABLES;
     }
+    features |= weir_engine::compile::metering(policy);
     if policy.dynamic.is_some() {
         features |= layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC;
     }

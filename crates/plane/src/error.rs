@@ -50,6 +50,17 @@ pub enum PlaneError {
         /// Why.
         source: io::Error,
     },
+    /// Somebody's queueing discipline is where ours would be.
+    #[error(
+        "{interface} has a queueing discipline of its own ({what}), and weir replaces none: `tc qdisc \
+         del dev {interface} root`, or name other interfaces with `xmit` in the rules with pipes"
+    )]
+    Foreign {
+        /// The interface.
+        interface: String,
+        /// What is there.
+        what: String,
+    },
     /// A system call failed.
     #[error("{action}: {source}")]
     System {

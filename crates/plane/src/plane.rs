@@ -39,6 +39,9 @@ pub struct ApplyOptions<'a> {
     pub number: u32,
     /// Counters to start with, by rule.
     pub presets: &'a [(u64, u64)],
+    /// What histories remember from the start: places in their memory and bytes
+    /// ([`crate::meters::carried`]).
+    pub memory: &'a [(usize, Vec<u8>)],
     /// Conversations that can be tracked at once; 0 means 262,144. Only used when the programs are
     /// loaded for the first time.
     pub flows: u32,
@@ -107,6 +110,11 @@ impl Plane {
         }
     }
 
+    /// Works inside the namespace.
+    pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        self.space.enter(work)
+    }
+
     pub(crate) fn instance(&self) -> Result<&Instance> {
         self.current
             .as_ref()
@@ -171,7 +179,7 @@ impl Plane {
         });
         let ahead = self.ahead.take();
         let work = || match current {
-            Some(current) if fits => replace(current, policy, number, options.presets),
+            Some(current) if fits => replace(current, policy, number, &options),
             current => grow(cookie, (current, ahead), policy, number, &options),
         };
         self.current = Some(space.enter(work)?);
@@ -266,10 +274,11 @@ fn replace(
     current: Pinned,
     policy: &Policy<'_>,
     number: u32,
-    presets: &[(u64, u64)],
+    options: &ApplyOptions<'_>,
 ) -> Result<Pinned> {
     let slot = swap::write_spare(&current.instance, policy, number)?;
-    counters::preset(&current.instance, slot, presets);
+    counters::preset(&current.instance, slot, options.presets);
+    crate::meters::preset(&current.instance, slot, options.memory);
     locals::write(&current.instance, &locals::read()?);
     exchange(&current, policy.hooks)?;
     Ok(current)
@@ -328,6 +337,7 @@ fn grow(
     }
     let slot = swap::write_spare(&instance, policy, number)?;
     counters::preset(&instance, slot, options.presets);
+    crate::meters::preset(&instance, slot, options.memory);
     locals::write(&instance, &locals::read()?);
     let (instance_number, built) = folder.build(&instance)?;
     // Everything is attached while the active slot is empty, which accepts; then one store puts

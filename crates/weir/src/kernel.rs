@@ -8,16 +8,22 @@ use crate::exit::{Exit, failure};
 use crate::input::{self, Loaded};
 use crate::netns;
 use crate::state::{Saved, Store};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use weir_engine::compile::Compiled;
 use weir_plane::PlaneError;
 use weir_plane::hooks::{self, Early};
+use weir_plane::meters::{self, MeterMemory};
 use weir_plane::swap::Policy as KernelPolicy;
 use weir_plane::{ApplyOptions, Plane};
-use weir_policy::model::Counters;
+use weir_policy::dialect::ipfw::shaping;
+use weir_policy::model::{Counters, Shape};
 
 /// How long to wait for the agent.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Classes that packets wait in, and what meters remember by their names.
+type Shaped = (Option<Shape>, BTreeMap<String, MeterMemory>);
 
 /// A namespace with, or ready for, a policy.
 pub struct Kernel {
@@ -108,15 +114,86 @@ impl Kernel {
         if let Some(early) = self.early {
             kernel_policy.hooks = hooks::with_early(kernel_policy.hooks, early);
         }
+        let before = self.shaped()?;
+        let memory = match &before {
+            Some((_, memory)) => meters::carried(memory, policy),
+            None => Vec::new(),
+        };
+        let before = before.and_then(|(shape, _)| shape);
+        let after = loaded.ruleset.as_ref().and_then(shaping::shape);
+        if let Some(shape) = &after {
+            self.plane
+                .shape(shape, before.as_ref())
+                .map_err(plane_error)?;
+        }
         let options = ApplyOptions {
             number: generation,
             presets,
+            memory: &memory,
             flows: 0,
         };
-        self.plane
-            .apply(&kernel_policy, options)
-            .map_err(plane_error)?;
+        let applied = self.plane.apply(&kernel_policy, options);
+        if let (Err(_), Some(_)) = (&applied, &after) {
+            if let Some(before) = &before {
+                // The error of applying is the one to tell.
+                let _ = self.plane.shape(before, None);
+            }
+            let _ = self.plane.settle(before.as_ref());
+        }
+        applied.map_err(plane_error)?;
+        self.settle(after.as_ref());
         Ok(())
+    }
+
+    /// Where packets wait by the policy in force, and what its meters remember; `None` where it has
+    /// neither.
+    fn shaped(&self) -> anyhow::Result<Option<Shaped>> {
+        let Some(saved) = self.generation().map(|one| self.store.load(one)) else {
+            return Ok(None);
+        };
+        let is_shaped = |saved: &Saved| {
+            let mut texts = saved.sources.iter();
+            texts.any(|text| {
+                ["pipe", "queue"]
+                    .iter()
+                    .any(|word| text.text.contains(word))
+            })
+        };
+        let Some(saved) = saved?.filter(is_shaped) else {
+            return Ok(None);
+        };
+        let loaded = input::load_saved(&saved)?;
+        let Some(ruleset) = loaded
+            .ruleset
+            .as_ref()
+            .filter(|set| !set.dummynet.is_empty())
+        else {
+            return Ok(None);
+        };
+        let memory = self.plane.meter_memory(loaded.policy()?);
+        Ok(Some((
+            shaping::shape(ruleset),
+            memory.map_err(plane_error)?,
+        )))
+    }
+
+    /// Gives interfaces that came the classes of the policy in force.
+    pub fn reshape(&self) -> anyhow::Result<()> {
+        match self.shaped()? {
+            Some((Some(shape), _)) => {
+                let same = self.plane.shape(&shape, Some(&shape));
+                same.map_err(plane_error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes away the classes that the policy in force doesn't have. What is left over does
+    /// nothing, so an error is told and no more.
+    fn settle(&self, shape: Option<&Shape>) {
+        if let Err(error) = self.plane.settle(shape) {
+            eprintln!("weir: {error}");
+        }
     }
 
     /// Waits until the agent answers for the policy that is now in force, or two seconds: without
@@ -139,7 +216,15 @@ impl Kernel {
             .status()
             .is_ok_and(|status| status.previous == Some(generation))
         {
+            let saved = self.store.load(generation)?;
+            let loaded = saved.map(|saved| input::load_saved(&saved)).transpose()?;
+            let set = loaded.as_ref().and_then(|loaded| loaded.ruleset.as_ref());
+            let shape = set.and_then(shaping::shape);
+            if let Some(shape) = &shape {
+                self.plane.shape(shape, None).map_err(plane_error)?;
+            }
             self.plane.flip_back().map_err(plane_error)?;
+            self.settle(shape.as_ref());
             return Ok(());
         }
         let saved = self.store.load(generation)?.ok_or_else(|| {
@@ -164,7 +249,9 @@ impl Kernel {
 
     /// Takes everything out of the kernel.
     pub fn unload(&mut self) -> anyhow::Result<bool> {
-        self.plane.unload().map_err(plane_error)
+        let unloaded = self.plane.unload().map_err(plane_error)?;
+        self.plane.settle(None).map_err(plane_error)?;
+        Ok(unloaded)
     }
 }
 

@@ -287,6 +287,11 @@ fn a_command_can_stand_for_a_file_and_what_is_not_enforced_is_told() {
         "shaped",
         "pipe 1 config bw 1Mbit/s\nadd pipe 1 ip from any to any\n",
     );
+    assert_eq!(enforceable("shaped"), true);
+    folder.file(
+        "shaped",
+        "pipe 1 config delay 10\nadd pipe 1 ip from any to any\n",
+    );
     assert_eq!(enforceable("shaped"), false);
 }
 

@@ -42,7 +42,7 @@ use residual::Blob;
 use room::{Placing, Plan};
 use service::Services;
 use statics::Context;
-use weir_policy::model::{Family, Hook, Policy, Root, Table};
+use weir_policy::model::{Family, HistoryKind, HistoryObject, Hook, Policy, Root, Table};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// What the compiler may use.
@@ -207,6 +207,7 @@ fn build(
             made.at
         };
     }
+    header.features |= metering(policy);
     header.worst_loads = report
         .roots
         .iter()
@@ -226,6 +227,15 @@ fn build(
     check_budget(image.len(), options)?;
     report.bytes = image.len();
     Ok(Compiled { image, report })
+}
+
+/// What the histories of a policy need beside what each test needs.
+pub fn metering(policy: &Policy) -> u32 {
+    let is_meter = |object: &HistoryObject| matches!(object.kind, HistoryKind::Meter(_));
+    match policy.histories.iter().any(is_meter) {
+        true => layout::FEATURE_METER,
+        false => 0,
+    }
 }
 
 fn check_budget(given: usize, options: &Options) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! The memory in user space, and the test of one packet.
 
 use super::record::{Layout, Record, flag, kind};
-use super::{limit, tables};
+use super::{limit, meter, tables};
 use crate::flow::{FlowRef, FlowTable, Seed};
 use crate::packet::Key;
 
@@ -63,6 +63,7 @@ impl Histories {
                 length <= left
             }
             kind::PER_SECOND => per_second(&mut self.words[at], &record, now_ms),
+            kind::METER => meter::take(&mut self.words, &self.seed, &record, p, now_ms),
             kind::TIME => in_window(&record, now_ms.saturating_add_signed(self.wall_offset_ms)),
             _ => false,
         }

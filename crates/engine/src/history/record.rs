@@ -1,7 +1,10 @@
 //! Parameters and places of histories. Twin of `struct history_record` in `bpf/history_abi.h`.
 
+use super::meter;
 use weir_policy::eval::history::{negated, shared};
-use weir_policy::model::{HistoryKind, HistoryObject, Policy, Recent, RecentAction, Statistic};
+use weir_policy::model::{
+    HistoryKind, HistoryObject, MeterRoom, Policy, Recent, RecentAction, Statistic,
+};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Kinds of histories.
@@ -16,6 +19,7 @@ pub mod kind {
     pub const QUOTA: u32 = 7;
     pub const TIME: u32 = 8;
     pub const PER_SECOND: u32 = 9;
+    pub const METER: u32 = 10;
 }
 
 /// Bits of [`Record::flags`].
@@ -50,6 +54,8 @@ pub mod flag {
     pub const UPDATE: u32 = 1 << 13;
     /// Recent: take out.
     pub const REMOVE: u32 = 1 << 14;
+    /// Meter: flows have queues of their own.
+    pub const KEYED: u32 = 1 << 15;
 }
 
 /// One history's parameters.
@@ -68,24 +74,28 @@ pub struct Record {
     pub bucket_mask: u32,
     /// Tables: bytes of a place, a multiple of 64.
     pub stride: u32,
-    /// Tables: stamps or members of a place, a power of two for stamps.
+    /// Tables: stamps or members of a place, a power of two for stamps and for times of a meter.
     pub room: u32,
-    /// Prefix lengths of source and destination (hash limit), of the group (connection limit).
+    /// Prefix lengths of source and destination (hash limit; meter: IPv6), of the group (connection
+    /// limit).
     pub prefixes: [u8; 2],
-    /// Unused.
-    pub pad: u16,
-    /// Milliseconds after which a key is forgotten (hash limit); seconds east of UTC (time).
+    /// Meter: mask on the protocol.
+    pub proto: u16,
+    /// Milliseconds after which a key is forgotten (hash limit); seconds east of UTC (time); masks
+    /// on the ports, the source's in the low half (meter).
     pub span: u32,
     /// Limit: cost. Hash limit: rate. Recent: span in milliseconds, 0 for all. Connection limit:
     /// count. Random: threshold. Nth: period. Quota: bytes. Time: first second. Per
-    /// second: packets.
+    /// second: packets. Meter: bits a second.
     pub a: u64,
     /// Limit: cost of all tokens but one. Hash limit: burst. Recent: hits. Random: seed. Nth:
-    /// packet. Time: last second.
+    /// packet. Time: last second. Meter: slots, or nanoseconds of the bytes that may wait.
     pub b: u64,
-    /// Recent: mask, high half. Time: first second of the day.
+    /// Recent: mask, high half. Time: first second of the day. Meter: mask on the IPv4 source,
+    /// above that on the destination.
     pub c: u64,
-    /// Recent: mask, low half. Time: last second of the day, `week_days << 32`.
+    /// Recent: mask, low half. Time: last second of the day, `week_days << 32`. Meter: nanoseconds
+    /// of the burst.
     pub d: u64,
 }
 
@@ -172,7 +182,7 @@ pub fn layout(policy: &Policy, seed: u64) -> Result<Layout, LayoutError> {
 /// Bytes of the memory of one history.
 fn memory_bytes(record: &Record) -> usize {
     let places = match record.kind {
-        kind::HASH_LIMIT => HASH_BUCKET,
+        kind::HASH_LIMIT | kind::METER => HASH_BUCKET,
         kind::RECENT | kind::CONN_LIMIT => LIST_BUCKET,
         kind::TIME => return 0,
         _ => return 64,
@@ -287,6 +297,12 @@ fn parameters(
             above(at, "packets in a second", *most, PER_SECOND_MAX)?;
             r.kind = kind::PER_SECOND;
             r.a = u64::from(*most);
+        }
+        HistoryKind::Meter(of) => {
+            if let MeterRoom::Packets(slots) = of.room {
+                above(at, "slots of a queue", slots, meter::SLOTS_MAX)?;
+            }
+            r = meter::parameters(of);
         }
         HistoryKind::Time(window) => {
             r.kind = kind::TIME;

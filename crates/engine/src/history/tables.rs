@@ -16,12 +16,12 @@ use crate::packet::Key;
 use crate::packet::key::transport;
 
 /// Bit of word 4: the place is in use.
-const USED: u64 = 1 << 32;
+pub(super) const USED: u64 = 1 << 32;
 /// Bit of word 4: IPv6.
-const V6: u64 = 1 << 33;
+pub(super) const V6: u64 = 1 << 33;
 
 /// An address with all bits after its first `prefix` cleared.
-fn masked(address: [u64; 2], v6: bool, prefix: u8) -> [u64; 2] {
+pub(super) fn masked(address: [u64; 2], v6: bool, prefix: u8) -> [u64; 2] {
     let keep = u32::from(prefix) + if v6 { 0 } else { 96 };
     let ones = |bits: u32| {
         if bits == 0 {
@@ -37,7 +37,7 @@ fn masked(address: [u64; 2], v6: bool, prefix: u8) -> [u64; 2] {
 }
 
 /// Index of the first word of a bucket.
-fn bucket(seed: &Seed, record: &Record, key: [u64; 5], places: u32) -> usize {
+pub(super) fn bucket(seed: &Seed, record: &Record, key: [u64; 5], places: u32) -> usize {
     let hash = seed.hash(
         seed.fold_addresses([key[0], key[1]], [key[2], key[3]]),
         key[4],

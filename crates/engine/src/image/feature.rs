@@ -15,5 +15,7 @@ pub const FEATURE_TABLES: u32 = 32;
 pub const FEATURE_RARE: u32 = 64;
 /// Some rule notes flows as ipfw does, or asks for them; beside [`FEATURE_LEARNED`].
 pub const FEATURE_DYNAMIC: u32 = 128;
+/// Some history is a meter; beside [`FEATURE_HISTORY`].
+pub const FEATURE_METER: u32 = 256;
 /// Entries of sets have lifetimes, so the clock in the header matters.
 pub const FEATURE_LIFETIMES: u32 = 8;

@@ -46,8 +46,29 @@ fn hash_limit(rng: &mut Rng) -> HistoryKind {
     })
 }
 
+fn meter(rng: &mut Rng) -> HistoryKind {
+    HistoryKind::Meter(Meter {
+        rate: rng.choice([0, 800, 9_000, 64_001, 3_000_000]).unwrap(),
+        room: match rng.u8(..3) {
+            0 => MeterRoom::Bytes(rng.u32(..4000)),
+            1 => MeterRoom::Packets(0),
+            _ => MeterRoom::Packets(rng.u32(1..12)),
+        },
+        burst: rng.choice([0, 0, 700, 20_000]).unwrap(),
+        key: rng.bool().then(|| MeterKey {
+            src: rng.choice([0, 0xff, !0xff, u32::MAX]).unwrap(),
+            dst: rng.choice([0, 0xff, !0xff, u32::MAX]).unwrap(),
+            src6: rng.choice([0, 64, 127, 128]).unwrap(),
+            dst6: rng.choice([0, 64, 127, 128]).unwrap(),
+            src_port: rng.choice([0, 0xff, u16::MAX]).unwrap(),
+            dst_port: rng.choice([0, 0xff, u16::MAX]).unwrap(),
+            proto: rng.choice([0, u8::MAX]).unwrap(),
+        }),
+    })
+}
+
 fn kind(rng: &mut Rng) -> HistoryKind {
-    match rng.u8(..11) {
+    match rng.u8(..13) {
         0 => HistoryKind::Limit(Limit {
             cost: rng.u32(1..40_000),
             burst: rng.u32(1..8),
@@ -70,6 +91,7 @@ fn kind(rng: &mut Rng) -> HistoryKind {
             }
         }),
         9 => HistoryKind::PerSecond(rng.u32(1..20)),
+        10 | 11 => meter(rng),
         _ if rng.bool() => HistoryKind::Quota(rng.u64(..40_000)),
         _ => HistoryKind::Time(TimeWindow {
             date_start: rng.choice([0, 1_000_000]).unwrap(),

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod memory;
 pub mod namespace;
 pub mod ring;
+pub mod route;
 pub mod socket;
 pub mod zone;
 

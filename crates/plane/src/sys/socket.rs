@@ -28,6 +28,11 @@ pub fn raw_v6() -> io::Result<OwnedFd> {
     socket(libc::AF_INET6, libc::SOCK_RAW, libc::IPPROTO_RAW)
 }
 
+/// A netlink socket for requests.
+pub fn route() -> io::Result<OwnedFd> {
+    socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
+}
+
 /// A netlink socket that can be read when interfaces or their addresses change.
 pub fn address_changes() -> io::Result<OwnedFd> {
     const RTMGRP_LINK: u32 = 1;

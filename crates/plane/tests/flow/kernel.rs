@@ -74,6 +74,9 @@ impl Kernel {
             history_mask,
             flow_lines: layout.lines,
             jiffy_multiplier: 4 << 20,
+            // Meters take the time that they are given.
+            testing: 1,
+            features: !0,
             hash_seed: seed.0,
             flow_entries: layout.entries() as u32,
             flow_cold: layout.cold() as u32,

@@ -6,11 +6,13 @@
 
 mod bucket;
 mod connlimit;
+mod meter;
 mod recent;
 mod sample;
 mod time;
 
 pub use bucket::{Bucket, Price};
+pub use meter::{MeterFlow, Queues, flow_of};
 pub use sample::random_31;
 pub use time::in_window;
 
@@ -27,6 +29,7 @@ pub struct Histories {
     objects: Vec<Object>,
     recents: HashMap<usize, recent::List>,
     hash_limits: HashMap<usize, HashMap<Key, (Bucket, u64)>>,
+    meters: HashMap<usize, Queues>,
 }
 
 #[derive(Clone, Debug)]
@@ -145,6 +148,7 @@ impl Histories {
             objects: objects.collect(),
             recents: HashMap::new(),
             hash_limits: HashMap::new(),
+            meters: HashMap::new(),
         }
     }
 
@@ -201,6 +205,11 @@ impl Histories {
                 }
                 object.count += 1;
                 object.count <= u64::from(*most)
+            }
+            HistoryKind::Meter(meter) => {
+                let queues = self.meters.entry(object.shared_with).or_default();
+                let flow = meter::flow_of_packet(meter, packet);
+                queues.take(meter, flow, packet.length, now_ms)
             }
         }
     }

@@ -3,6 +3,8 @@
 //! A test [`super::Cond::History`] names one of these. Testing it changes it, so it is touched only
 //! when everything before it in the rule held. Time is the packet clock in milliseconds.
 
+use super::Meter;
+
 /// Index in [`super::Policy::histories`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HistoryId(pub u32);
@@ -35,6 +37,8 @@ pub enum HistoryKind {
     Time(TimeWindow),
     /// So many packets in a second; the next second begins with the first packet behind it.
     PerSecond(u32),
+    /// Queue in front of a link.
+    Meter(Meter),
 }
 
 /// A token bucket that starts full: holds while it has a token, and takes one.

@@ -14,10 +14,12 @@ mod condition;
 mod dynamic;
 mod history;
 mod learned;
+mod meter;
 mod packet;
 mod policy;
 mod range;
 mod set;
+mod shape;
 
 pub use action::{Flow, LogOp, MssOp, NflogOp, Op, RejectKind, TtlOp, Verdict};
 pub use condition::{
@@ -29,6 +31,7 @@ pub use history::{
     RecentAction, Statistic, TimeWindow,
 };
 pub use learned::{Allocation, IpfKeeper, IpfWith, Keeper, Learner, LearnerId};
+pub use meter::{Meter, MeterKey, MeterRoom};
 pub use packet::handling;
 pub use packet::{CtState, Direction, Fragment, Packet, PacketType, Transport};
 pub use policy::{
@@ -37,3 +40,4 @@ pub use policy::{
 };
 pub use range::{RangeSet, Value};
 pub use set::{NamedSet, SetDimension, SetEntry, SetField, SetId, SetPart};
+pub use shape::{Class, HANDLE, Shape};

@@ -190,6 +190,7 @@ fn action(rng: &mut Rng, number: u32, uses_tags: bool) -> String {
         "setdscp be".to_owned(),
         "tcp-setmss 1000".to_owned(),
         "reass".to_owned(),
+        format!("pipe {}", rng.u8(1..5)),
         match uses_tags {
             true => "count".to_owned(),
             false => "setmark 0x103".to_owned(),
@@ -264,11 +265,18 @@ table flows create type flow:src-ip,proto,dst-port
 table flows add 10.1.2.3,tcp,80 1 10.1.2.9,udp,53 1
 ";
 
+/// Pipes that packets of a test fill; the fourth is not there.
+const PIPES: &str = "\
+pipe 1 config bw 64Kbit/s queue 4
+pipe 2 config bw 20Kbit/s queue 3000bytes burst 2000 mask src-ip 0xff dst-port 0xffff
+pipe 3 config bw 9Kbit/s queue 2 mask proto 0xff dst-ip6 64 src-ip 0xffffff00
+";
+
 /// A rule set as text.
 #[must_use]
 pub fn text(seed: u64) -> String {
     let rng = &mut Rng::with_seed(seed);
-    let mut out = TABLES.to_owned();
+    let mut out = TABLES.to_owned() + PIPES;
     let uses_tags = rng.bool();
     let mut number = 0;
     for _ in 0..rng.usize(2..20) {
@@ -295,7 +303,7 @@ pub fn text(seed: u64) -> String {
         rng,
         &[
             "",
-            "",
+            "disable one_pass\n",
             "set disable 2\n",
             "set disable 1 2\n",
             "set swap 1 2\n",

@@ -1,8 +1,9 @@
 //! The agent's loop.
 //!
-//! In: reject events, address changes, the clock. Out: answers, the plane's local addresses, the
-//! end of a trial. It ends by itself when nothing is enforced any more, when its namespace's name
-//! is gone, when another took its place, and on SIGTERM.
+//! In: reject events, changes of addresses and interfaces, the clock. Out: answers, the plane's
+//! local addresses, classes for packets to wait in on interfaces that came, the end of a trial.
+//! It ends by itself when nothing is enforced any more, when its namespace's name is gone, when
+//! another took its place, and on SIGTERM.
 
 use super::announce;
 use crate::enforce;
@@ -38,6 +39,7 @@ pub fn watch() -> anyhow::Result<()> {
     let home = Home::of(identity);
     announce(&store)?;
     let (mut census, mut failures) = (Instant::now(), 0);
+    let mut changes = agent.changes();
     while !stop.load(Ordering::Relaxed) && place.is_valid() {
         match agent.serve(TICK) {
             Ok(true) => failures = 0,
@@ -60,6 +62,9 @@ pub fn watch() -> anyhow::Result<()> {
             eprintln!("weir agent: {error:#}");
             std::thread::sleep(RETRY);
         }
+        if changes != agent.changes() && reshape(&store) {
+            changes = agent.changes();
+        }
         if census.elapsed() >= CENSUS {
             census = Instant::now();
             if !home.is_wanted() {
@@ -78,6 +83,20 @@ fn end_trial_when_due(store: &Store) -> anyhow::Result<()> {
         enforce::end_trial(&mut Kernel::open(None)?, boot_time_ms())?;
     }
     Ok(())
+}
+
+/// Gives interfaces that came what packets wait in there. False: somebody is at work, who may not
+/// have seen them; it is done later.
+fn reshape(store: &Store) -> bool {
+    let Ok(Some(_lock)) = store.try_lock() else {
+        return false;
+    };
+    let done = Kernel::open(None).and_then(|kernel| kernel.reshape());
+    if let Err(error) = done {
+        // Rates are kept all the same; agent.log says why nothing waits there.
+        eprintln!("weir agent: {error:#}");
+    }
+    true
 }
 
 /// Whether nothing is enforced and nobody is about to change that.

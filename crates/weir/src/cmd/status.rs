@@ -44,7 +44,46 @@ struct Answer {
     flows_max: u32,
     /// States that rules made, where rules make any.
     states: Option<States>,
+    /// Interfaces on which packets wait in classes of ours.
+    shaped: Vec<Shaped>,
     packets: Vec<Reason>,
+}
+
+/// Classes of one interface.
+#[derive(Debug, Serialize)]
+struct Shaped {
+    interface: String,
+    classes: usize,
+    sent: u64,
+    waiting: u64,
+    dropped: u64,
+}
+
+/// What waits where.
+fn shaped(kernel: &Kernel) -> anyhow::Result<Vec<Shaped>> {
+    let mut out: Vec<Shaped> = Vec::new();
+    for class in kernel.plane.classes().map_err(plane_error)? {
+        let at = out.iter().position(|one| one.interface == class.interface);
+        let at = at.unwrap_or_else(|| {
+            out.push(Shaped {
+                interface: class.interface.clone(),
+                classes: 0,
+                sent: 0,
+                waiting: 0,
+                dropped: 0,
+            });
+            out.len() - 1
+        });
+        let one = &mut out[at];
+        one.classes += 1;
+        one.waiting += u64::from(class.waiting.0);
+        one.dropped += class.dropped;
+        // What is sent below counts above too.
+        if class.parent == 0 {
+            one.sent += class.sent.0;
+        }
+    }
+    Ok(out)
 }
 
 /// States that rules made.
@@ -113,6 +152,7 @@ fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
         map_bytes: 0,
         flows_max: 0,
         states: None,
+        shaped: Vec::new(),
         packets: Vec::new(),
     };
     if kernel.generation().is_none() {
@@ -146,6 +186,7 @@ fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
             .collect();
         answer.applied_at = Some(saved.applied_at);
     }
+    answer.shaped = shaped(kernel)?;
     let trial = kernel
         .store
         .pending()?
@@ -201,6 +242,16 @@ fn text(answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
             number(states.made),
             number(states.limited),
             number(states.full)
+        ))?;
+    }
+    for one in &answer.shaped {
+        out.line(format!(
+            "shaped: {}, {}, {} sent, {} waiting, {} dropped there",
+            one.interface,
+            count(one.classes as u64, "class", "classes"),
+            number(one.sent),
+            number(one.waiting),
+            number(one.dropped)
         ))?;
     }
     out.line(match (answer.agent, answer.answers_rejects) {

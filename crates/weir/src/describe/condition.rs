@@ -284,5 +284,14 @@ fn history(kind: &HistoryKind) -> String {
         HistoryKind::Quota(bytes) => format!("quota of {bytes} bytes"),
         HistoryKind::Time(_) => "time window".to_owned(),
         HistoryKind::PerSecond(most) => format!("at most {most} packets in a second"),
+        HistoryKind::Meter(meter) if meter.rate == 0 => "queue of a link without a rate".to_owned(),
+        HistoryKind::Meter(meter) => {
+            let apart = if meter.key.is_some() {
+                " for its flow"
+            } else {
+                ""
+            };
+            format!("room in the queue of a link of {} bit/s{apart}", meter.rate)
+        }
     }
 }

@@ -80,7 +80,7 @@ fn of_states(text: &str, holds: bool) -> Option<&'static str> {
 
 /// What kind of condition it is, by its text.
 fn kind(text: &str) -> &'static str {
-    const KINDS: [(&str, &str); 9] = [
+    const KINDS: [(&str, &str); 10] = [
         ("headers IpfWith", "`with`"),
         ("HashLimit(", "hashlimit"),
         ("ConnLimit(", "connlimit"),
@@ -88,6 +88,7 @@ fn kind(text: &str) -> &'static str {
         ("Recent(", "recent list"),
         ("Statistic(", "statistic"),
         ("Quota(", "quota"),
+        ("Meter(", "pipe"),
         ("Time(", "time"),
         ("set ", "set"),
     ];

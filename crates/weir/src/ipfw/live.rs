@@ -62,10 +62,11 @@ pub fn enforced(kernel: &Kernel) -> anyhow::Result<(Saved, Ruleset)> {
     let loaded = input::load_saved(&saved)?;
     let policy = loaded.policy()?;
     let counted = kernel.counters(policy.rule_count)?;
-    let Some(mut ruleset) = loaded.ruleset else {
+    let Some(mut ruleset) = loaded.ruleset.clone() else {
         let message = "the policy that is enforced is not of ipfw; --rules FILE names a saved one";
         return Err(failure(Exit::Usage, message));
     };
+    ruleset.flows = super::pipes::flows(kernel, &ruleset, policy)?;
     for one in &mut ruleset.rules {
         one.counters = counted.get(one.id.0 as usize).copied().unwrap_or_default();
     }

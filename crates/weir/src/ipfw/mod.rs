@@ -15,6 +15,7 @@ pub mod live;
 mod load;
 pub mod log;
 mod pathname;
+pub mod pipes;
 pub mod record;
 pub mod replay;
 pub mod show;

@@ -21,6 +21,7 @@ pub mod print;
 mod refuse;
 mod ruleset;
 mod settings;
+pub mod shaping;
 pub mod words;
 
 pub use fault::{ExitClass, Fault, Notes};

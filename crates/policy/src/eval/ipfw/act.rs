@@ -6,9 +6,10 @@ use super::judgement::{Effect, Outcome};
 use super::packet::{Packet, Upper, proto};
 use super::{CALLS_MAX, Carried, Evaluator, Found, Looked, Next, Walk, patterns};
 use crate::dialect::ipfw::ast::{Action, Argument, Reject, ValueType};
-use crate::dialect::ipfw::command::DummynetKind;
+use crate::dialect::ipfw::command::{DummynetConfig, DummynetKind};
 use crate::dialect::ipfw::log::{self, LogFragment, LogPacket};
-use crate::dialect::ipfw::{DEFAULT_RULE, LoadedRule};
+use crate::dialect::ipfw::{DEFAULT_RULE, LoadedRule, shaping};
+use crate::eval::history::flow_of;
 use crate::model::Family;
 
 const SYN: u8 = 2;
@@ -136,16 +137,41 @@ impl Evaluator<'_> {
         number: Argument,
     ) -> Next {
         let number = walk.found.argument(number, ValueType::Pipe);
-        if !self.ruleset.dummynet.contains_key(&(kind, number)) {
+        let ruleset = self.ruleset;
+        let Some(config) = ruleset.dummynet.get(&(kind, number)) else {
+            return self.done(walk, loaded, Outcome::Deny);
+        };
+        walk.judgement.shaped = Some((kind == DummynetKind::Pipe, number));
+        if kind == DummynetKind::Pipe && !self.finds_room(walk, config) {
             return self.done(walk, loaded, Outcome::Deny);
         }
-        walk.judgement.shaped = Some((kind == DummynetKind::Pipe, number));
         if self.ruleset.settings.one_pass {
             return self.done(walk, loaded, Outcome::Accept);
         }
         // It comes out of the pipe as a packet that nobody has looked states up for.
         walk.looked = Looked::default();
         self.go_on(walk, loaded)
+    }
+
+    /// Whether a pipe takes a packet: it is not lost, and its queue has room.
+    fn finds_room(&mut self, walk: &Walk<'_>, config: &DummynetConfig) -> bool {
+        let units = shaping::loss(config).unwrap_or(0);
+        if units != 0 && self.next_random() & 0x7fff_ffff < u64::from(units) {
+            return false;
+        }
+        let packet = walk.packet;
+        let ip = packet.ip.as_ref();
+        let (src, dst) = packet.ports().unwrap_or((0, 0));
+        let meter = shaping::meter(config);
+        let flow = flow_of(
+            &meter,
+            ip.map_or(Family::V4, |ip| ip.family),
+            ip.map_or([0; 2], |ip| [ip.src, ip.dst]),
+            [src, dst],
+            packet.proto(),
+        );
+        let queues = self.pipes.entry(config.number).or_default();
+        queues.take(&meter, flow, packet.bytes, walk.now_ms)
     }
 
     fn set_mss(&mut self, walk: &mut Walk<'_>, loaded: &LoadedRule, mss: u16) -> Next {

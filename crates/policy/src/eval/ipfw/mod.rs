@@ -35,10 +35,11 @@ use crate::dialect::ipfw::ast::{
     Action, Argument, Instruction, StateKind, StateOption, TableValue, ValueType,
 };
 use crate::dialect::ipfw::{LoadedRule, Ruleset, Value};
+use crate::eval::history::Queues;
 use crate::model::{Counters, RuleId};
 use patterns::{Context, Truth, holds};
 use states::{Owner, Touch};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Calls that a packet can be in.
 pub const CALLS_MAX: usize = 16;
@@ -198,6 +199,8 @@ pub struct Evaluator<'r> {
     pub wants_tests: bool,
     logged: Vec<u32>,
     random: u64,
+    /// Queues of pipes, by number.
+    pipes: BTreeMap<u32, Queues>,
 }
 
 /// One pass of one packet.
@@ -205,6 +208,7 @@ struct Walk<'w> {
     packet: &'w Packet,
     carried: &'w mut Carried,
     now: u64,
+    now_ms: u64,
     found: Found,
     looked: Looked,
     judgement: Judgement,
@@ -228,6 +232,7 @@ impl<'r> Evaluator<'r> {
             wants_tests: false,
             logged: vec![0; count],
             random: 0x9e37_79b9_7f4a_7c15,
+            pipes: BTreeMap::new(),
         }
     }
 
@@ -259,6 +264,7 @@ impl<'r> Evaluator<'r> {
             packet,
             carried,
             now,
+            now_ms,
             found: Found::default(),
             looked: Looked::default(),
             judgement: Judgement {

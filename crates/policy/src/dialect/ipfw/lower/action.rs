@@ -3,13 +3,13 @@
 //! In: a rule's action, the value of its `tablearg`. Out: [`Tail`]s: further conditions,
 //! operations, and where it leads; or why it can't be enforced.
 
-use super::Options;
 use super::formula::{Conjunction, is};
 use super::literal::{Refused, refused};
-use crate::dialect::ipfw::ast::{Action, Argument, Reject};
-use crate::dialect::ipfw::command::DummynetKind;
-use crate::dialect::ipfw::{DEFAULT_RULE, Ruleset};
-use crate::eval::ipfw::proto;
+use super::{Options, Piped};
+use crate::dialect::ipfw::ast::{Action, Argument, Reject, Rule};
+use crate::dialect::ipfw::command::{DummynetConfig, DummynetKind};
+use crate::dialect::ipfw::{DEFAULT_RULE, Ruleset, shaping};
+use crate::eval::ipfw::{Pass, proto};
 use crate::model::{Cond, Family, MssOp, Op, RangeSet, RejectKind, Verdict};
 
 const SYN: u8 = 2;
@@ -63,10 +63,14 @@ fn operation(op: Op) -> Vec<Tail> {
 pub(super) struct Acting<'r> {
     /// The rule set.
     pub set: &'r Ruleset,
-    /// Its number.
-    pub number: u32,
+    /// The rule.
+    pub rule: &'r Rule,
+    /// What remembers packets of its pipe, where that is there.
+    pub piped: Option<Piped>,
     /// Family of the packets.
     pub family: Family,
+    /// Pass of the packets.
+    pub pass: Pass,
     /// What `tablearg` is.
     pub value: u128,
     /// Inside a called range.
@@ -99,7 +103,7 @@ impl Acting<'_> {
             // The look is made in front.
             Action::CheckState(_) => to(To::Nothing),
             Action::Skipto(number) => {
-                let number = self.argument(*number).max(self.number + 1);
+                let number = self.argument(*number).max(self.rule.number + 1);
                 to(To::Position(position(self.set, number)))
             }
             Action::Call(number) => to(To::Call(position(self.set, self.argument(*number)))),
@@ -116,8 +120,8 @@ impl Acting<'_> {
                 Family::V4 => to(To::Next),
                 Family::V6 => to(To::Nothing),
             },
-            Action::Pipe(number) => self.shape(DummynetKind::Pipe, *number)?,
-            Action::Queue(number) => self.shape(DummynetKind::Queue, *number)?,
+            Action::Pipe(number) => self.pipe(self.argument(*number))?,
+            Action::Queue(number) => self.queue(self.argument(*number))?,
             // Refused where they are read. With leave to go on they do what the reference does.
             Action::Divert(_) | Action::Netgraph(_) | Action::Nat(_) => {
                 to(To::Verdict(Verdict::Drop))
@@ -185,20 +189,68 @@ impl Acting<'_> {
         })
     }
 
-    /// Pipes and queues shape nothing here. With leave to go on: as they pass packets.
-    fn shape(&self, kind: DummynetKind, number: Argument) -> Result<Vec<Tail>, Refused> {
-        if !self.options.allow_unsupported {
-            return refused(
-                format!("`{}`", kind.name()),
-                "shape with tc (HTB, fq_codel) on the interface, and `allow` or `setdscp` here",
-            );
+    /// Into a pipe: what finds no room in its queue is dropped, what passes may have to wait.
+    fn pipe(&self, number: u32) -> Result<Vec<Tail>, Refused> {
+        let drop = to(To::Verdict(Verdict::Drop));
+        let config = self.set.dummynet.get(&(DummynetKind::Pipe, number));
+        let (Some(config), Some(piped)) = (config, self.piped) else {
+            return Ok(drop);
+        };
+        self.refuse(shaping::check_pipe(config))?;
+        let mut tails = Vec::new();
+        if let Some(loss) = piped.loss {
+            tails.push(Tail {
+                tests: vec![is(Cond::History(loss))],
+                ops: Vec::new(),
+                to: To::Verdict(Verdict::Drop),
+            });
         }
-        let number = self.argument(number);
-        Ok(match self.set.dummynet.contains_key(&(kind, number)) {
-            false => to(To::Verdict(Verdict::Drop)),
-            true if self.set.settings.one_pass => to(To::Verdict(Verdict::Accept)),
-            true => to(To::Next),
-        })
+        tails.push(Tail {
+            tests: vec![is(Cond::History(piped.queue))],
+            ..self.waiting(config)
+        });
+        tails.extend(drop);
+        Ok(tails)
+    }
+
+    /// Into a queue: it waits in a class, and is dropped there.
+    fn queue(&self, number: u32) -> Result<Vec<Tail>, Refused> {
+        let Some(config) = self.set.dummynet.get(&(DummynetKind::Queue, number)) else {
+            return Ok(to(To::Verdict(Verdict::Drop)));
+        };
+        let shared = shaping::check_shared(self.set, config);
+        let place = shared.and_then(|pipe| {
+            shaping::check_place(self.set, pipe.number)?;
+            match self.pass {
+                Pass::Out => Ok(()),
+                Pass::In => Err((
+                    "a `queue` on the input pass, where nothing waits,".to_owned(),
+                    "write `out xmit IF` in the rule",
+                )),
+            }
+        });
+        self.refuse(place)?;
+        Ok(vec![self.waiting(config)])
+    }
+
+    /// Out of a pipe or queue.
+    fn waiting(&self, config: &DummynetConfig) -> Tail {
+        let class = shaping::class(config).filter(|_| self.pass == Pass::Out);
+        Tail {
+            tests: Vec::new(),
+            ops: class.map(Op::Classify).into_iter().collect(),
+            to: match self.set.settings.one_pass {
+                true => To::Verdict(Verdict::Accept),
+                false => To::Next,
+            },
+        }
+    }
+
+    fn refuse(&self, found: Result<(), shaping::Cannot>) -> Result<(), Refused> {
+        match found {
+            Err((what, help)) if !self.options.allow_unsupported => refused(what, help),
+            _ => Ok(()),
+        }
     }
 }
 

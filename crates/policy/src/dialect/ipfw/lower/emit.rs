@@ -11,7 +11,7 @@ use super::literal::Refused;
 use super::states::{forgets, look_of};
 use super::{Lowering, RULES_MAX, Remembers};
 use crate::dialect::ipfw::LoadedRule;
-use crate::dialect::ipfw::ast::{InterfaceName, Pattern};
+use crate::dialect::ipfw::ast::{Action, Argument, InterfaceName, Pattern};
 use crate::dialect::ipfw::log;
 use crate::eval::ipfw::Pass;
 use crate::model::{
@@ -172,10 +172,17 @@ impl Lowering<'_> {
             }));
             return Ok(());
         }
+        let piped = match rule.action {
+            Action::Pipe(Argument::Number(number)) => self.piped(number),
+            Action::Pipe(Argument::TableArg) => self.piped(branch.value as u32),
+            _ => None,
+        };
         let acting = Acting {
             set: self.set,
-            number: rule.number,
+            rule,
+            piped,
             family: listing.scope.0,
+            pass: listing.scope.1,
             value: branch.value,
             called: listing.depth.is_some(),
             options: self.options,
@@ -189,25 +196,27 @@ impl Lowering<'_> {
         });
         let tag = rule.tag.filter(|_| branch.tags).and_then(|tag| {
             let number = match tag.tag {
-                crate::dialect::ipfw::ast::Argument::Number(number) => number,
-                crate::dialect::ipfw::ast::Argument::TableArg => branch.tag_value as u32,
+                Argument::Number(number) => number,
+                Argument::TableArg => branch.tag_value as u32,
             };
             self.tags.change(number, tag.remove)
         });
         for tests in &branch.formula {
-            for Tail {
-                tests: more,
-                ops: own,
-                to,
-            } in &tails
-            {
+            for (number, tail) in tails.iter().enumerate() {
+                let Tail {
+                    tests: more,
+                    ops: own,
+                    to,
+                } = tail;
                 let Some(mut tests) = simplified(tests.iter().chain(more).cloned()) else {
                     continue;
                 };
                 if self.states.any() && forgets(&rule.action) && *to != To::Nothing {
                     tests.push(is(Cond::Dynamic(DynamicTest::Forget)));
                 }
-                let line = log.map(|_| self.line(loaded, branch));
+                // What a pipe makes of a packet is not asked twice: its one line comes before.
+                let logs = amount == 0 || piped.is_none() || number == 0;
+                let line = log.filter(|_| logs).map(|_| self.line(loaded, branch));
                 let mut ops: Vec<Op> = line.iter().filter(|_| amount == 0).cloned().collect();
                 ops.extend(tag.clone());
                 ops.extend(own.iter().cloned());
@@ -216,7 +225,7 @@ impl Lowering<'_> {
                     ops,
                     to: *to,
                     line,
-                    logs_apart: amount != 0,
+                    logs_apart: amount != 0 && logs,
                     hidden: *to == To::Nothing,
                 });
             }
@@ -406,6 +415,7 @@ impl Lowering<'_> {
         });
         let amount = self.history(loaded.id, Remembers::LogAmount, kind);
         let mut tests = one.tests.clone();
+        tests.retain(|test| !self.is_of_pipe(test));
         tests.push(is(Cond::History(amount)));
         let mut rule = self.hidden_rule(tests, Flow::Next);
         // A number of its own, so that a record tells whose line it is.

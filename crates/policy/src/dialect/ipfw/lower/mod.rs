@@ -7,7 +7,7 @@
 //! can be reached from its target. A rule keeps its identity as counter number, also where it comes
 //! to several rules of the model; what lowering adds counts under one hidden number.
 //!
-//! Refused by name: routes to the source, pipes, and what [`crate::model::Packet`] has no
+//! Refused by name: routes to the source, and what [`crate::model::Packet`] has no
 //! field for. `eval::ipfw` is the meaning; tests compare both.
 
 mod action;
@@ -28,12 +28,14 @@ pub use candidates::candidates;
 pub use states::{state_names, state_rules};
 
 use super::ast::Action;
+use super::command::DummynetKind;
+use super::shaping;
 use super::{LoadedRule, Ruleset};
 use crate::eval::ipfw::{CALLS_MAX, Pass};
 use crate::model::{
     Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, HistoryId, HistoryKind,
-    HistoryObject, Hook, Origin, Policy, RangeSet, Root, Rule, RuleId, SourceId, Table, Test,
-    Verdict,
+    HistoryObject, Hook, Origin, Policy, RangeSet, Root, Rule, RuleId, SourceId, Statistic, Table,
+    Test, Verdict,
 };
 use crate::syntax::{Diagnostic, Place, Sources, Span};
 use formula::{FIRST, WHOLE, is, is_not};
@@ -75,6 +77,7 @@ pub fn lower(
         },
         hidden: RuleId(hidden),
         remembered: BTreeMap::new(),
+        piped: BTreeMap::new(),
         called: BTreeMap::new(),
         found: Vec::new(),
         told: BTreeSet::new(),
@@ -111,6 +114,15 @@ enum Remembers {
     LogAmount,
 }
 
+/// What of a pipe remembers packets.
+#[derive(Clone, Copy)]
+pub(super) struct Piped {
+    /// The random loss.
+    loss: Option<HistoryId>,
+    /// The queue.
+    queue: HistoryId,
+}
+
 struct Lowering<'a> {
     set: &'a Ruleset,
     sources: &'a Sources,
@@ -120,6 +132,8 @@ struct Lowering<'a> {
     hidden: RuleId,
     /// Histories of rules: one for all chains that a rule is in.
     remembered: BTreeMap<(RuleId, Remembers), HistoryId>,
+    /// Those of pipes, by number.
+    piped: BTreeMap<u32, Piped>,
     /// Chains of called ranges by family, pass and position; `None` while one is made.
     called: BTreeMap<(Family, bool, usize), Option<ChainId>>,
     found: Vec<Diagnostic>,
@@ -367,6 +381,37 @@ impl<'a> Lowering<'a> {
         })
     }
 
+    /// What remembers packets of a pipe, if it is there.
+    fn piped(&mut self, number: u32) -> Option<Piped> {
+        let config = self.set.dummynet.get(&(DummynetKind::Pipe, number))?;
+        if let Some(known) = self.piped.get(&number) {
+            return Some(*known);
+        }
+        let histories = &mut self.policy.histories;
+        let mut add = |shared, kind| {
+            histories.push(HistoryObject { shared, kind });
+            HistoryId(histories.len() as u32 - 1)
+        };
+        let chance = |units| HistoryKind::Statistic(Statistic::Random(units));
+        let piped = Piped {
+            loss: shaping::loss(config).map(|units| add(None, chance(units))),
+            queue: add(
+                Some(shaping::meter_name(number)),
+                HistoryKind::Meter(shaping::meter(config)),
+            ),
+        };
+        self.piped.insert(number, piped);
+        Some(piped)
+    }
+
+    fn is_of_pipe(&self, test: &Test) -> bool {
+        let of = |piped: &Piped, id| piped.queue == id || piped.loss == Some(id);
+        match test.cond {
+            Cond::History(id) => self.piped.values().any(|piped| of(piped, id)),
+            _ => false,
+        }
+    }
+
     fn scope(&self, family: Family, pass: Pass) -> Scope<'_> {
         Scope {
             set: self.set,
@@ -380,26 +425,28 @@ impl<'a> Lowering<'a> {
 /// Whether a rule can differ between the passes.
 fn asks_for_the_pass(rule: &super::ast::Rule) -> bool {
     use super::ast::{LookupKey, Pattern};
-    rule.body.iter().any(|one| {
-        let by_owner = matches!(
-            one.pattern,
-            Pattern::Lookup {
-                key: LookupKey::Uid,
-                ..
-            }
-        );
-        by_owner
-            || matches!(
+    // Packets wait on their way out.
+    matches!(rule.action, Action::Pipe(_) | Action::Queue(_))
+        || rule.body.iter().any(|one| {
+            let by_owner = matches!(
                 one.pattern,
-                Pattern::In
-                    | Pattern::Interface(..)
-                    | Pattern::Uid(_)
-                    | Pattern::Gid(_)
-                    | Pattern::VerRevPath
-                    | Pattern::VerSrcReach
-                    | Pattern::AntiSpoof
-            )
-    })
+                Pattern::Lookup {
+                    key: LookupKey::Uid,
+                    ..
+                }
+            );
+            by_owner
+                || matches!(
+                    one.pattern,
+                    Pattern::In
+                        | Pattern::Interface(..)
+                        | Pattern::Uid(_)
+                        | Pattern::Gid(_)
+                        | Pattern::VerRevPath
+                        | Pattern::VerSrcReach
+                        | Pattern::AntiSpoof
+                )
+        })
 }
 
 /// The tags that a packet mark stands for, for whoever compares the two.

@@ -11,6 +11,7 @@ use super::{Lowering, reach};
 use crate::dialect::ipfw::ast::{Action, Argument, Rule, StateKind};
 use crate::dialect::ipfw::print;
 use crate::dialect::ipfw::{LoadedRule, Ruleset};
+use crate::eval::ipfw::Pass;
 use crate::model::{
     Dynamic, Family, IpfwKeeper, Keeper, Learner, LearnerId, RejectKind, RuleId, Verdict,
 };
@@ -284,7 +285,8 @@ impl Lowering<'_> {
 
     /// The verdicts about IPv4 and IPv6 packets of a rule's states, where that is all it does.
     fn plain_verdicts(&self, one: &LoadedRule) -> Option<[Verdict; 2]> {
-        if one.rule.log.is_some() || one.rule.tag.is_some() {
+        let shapes = matches!(one.rule.action, Action::Pipe(_) | Action::Queue(_));
+        if one.rule.log.is_some() || one.rule.tag.is_some() || shapes {
             return None;
         }
         let [v4, v6] = [Family::V4, Family::V6].map(|family| {
@@ -305,12 +307,14 @@ impl Lowering<'_> {
         Some([v4?, v6?])
     }
 
-    /// A rule's action, for a packet that a state brought here.
-    pub(super) fn acting(&self, one: &LoadedRule, family: Family) -> Acting<'_> {
+    /// A rule's action, for a packet that a state brought here, on either pass.
+    fn acting<'r>(&'r self, one: &'r LoadedRule, family: Family) -> Acting<'r> {
         Acting {
             set: self.set,
-            number: one.rule.number,
+            rule: &one.rule,
+            piped: None,
             family,
+            pass: Pass::In,
             value: 0,
             called: false,
             options: self.options,

@@ -6,14 +6,69 @@ use super::super::command::{
     DummynetConfig, DummynetKind, FlowMask, NumberRanges, QueueManagement, QueueSize,
 };
 use super::super::ruleset::Ruleset;
+use super::super::shaping::SLOTS;
+use crate::dialect::ipfw::names::protocols;
 use std::fmt::Write;
 
-/// Slots of a queue whose size nobody named.
-const SLOTS: u32 = 50;
 /// Numbers of the scheduler and the queue that a pipe owns.
 const HIDDEN: (u32, u32) = (65536, 131_072);
 /// Weight, largest packet and priority where nobody named them.
 const PARAMETERS: (i64, i64, i64) = (0, 0, 0);
+
+/// One flow of a pipe or queue, as `show` prints it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowLine {
+    /// IPv6.
+    pub v6: bool,
+    /// Protocol, source and destination as far as the mask keeps them apart.
+    pub proto: u8,
+    /// Source address.
+    pub src: u128,
+    /// Destination address.
+    pub dst: u128,
+    /// Source and destination port.
+    pub ports: (u16, u16),
+    /// Packets and bytes that came.
+    pub came: (u64, u64),
+    /// Packets and bytes that wait.
+    pub waiting: (u64, u64),
+    /// Packets that found no room.
+    pub dropped: u64,
+}
+
+const FLOWS: &str =
+    "BKT Prot ___Source IP/port____ ____Dest. IP/port____ Tot_pkt/bytes Pkt/Byte Drp\n";
+
+/// Flows under a heading.
+fn flow_lines(flows: &[FlowLine]) -> String {
+    if flows.is_empty() {
+        return String::new();
+    }
+    let mut out = FLOWS.to_owned();
+    for (number, flow) in flows.iter().enumerate() {
+        let proto = match protocols::name(flow.proto) {
+            _ if flow.proto == 0 => "ip".to_owned(),
+            Some(name) => name.to_owned(),
+            None => flow.proto.to_string(),
+        };
+        let end = |address: u128, port: u16| match flow.v6 {
+            true => format!("{:>15}/{port:<5}", super::ipv6(address)),
+            false => format!("{:>15}/{port:<5}", super::ipv4(address as u32)),
+        };
+        let _ = writeln!(
+            out,
+            "{number:3} {proto:4} {} {} {:4} {:8} {:2} {:4} {:3}",
+            end(flow.src, flow.ports.0),
+            end(flow.dst, flow.ports.1),
+            flow.came.0,
+            flow.came.1,
+            flow.waiting.0,
+            flow.waiting.1,
+            flow.dropped
+        );
+    }
+    out
+}
 
 /// A new configuration over an old one: what isn't named stays.
 #[must_use]
@@ -96,7 +151,7 @@ fn mask(mask: &FlowMask) -> String {
     )
 }
 
-fn queue_line(config: &DummynetConfig, number: u32, sched: u32, with_mask: bool) -> String {
+fn queue_line(config: &DummynetConfig, number: u32, sched: u32, flows: Option<usize>) -> String {
     let loss = match config.loss[..] {
         [] => String::new(),
         ref list => {
@@ -105,28 +160,29 @@ fn queue_line(config: &DummynetConfig, number: u32, sched: u32, with_mask: bool)
         }
     };
     let mut out = format!(
-        "q{number:05} {}{loss} 0 flows ({} buckets) sched {sched} weight {} lmax {} pri {} {}\n",
+        "q{number:05} {}{loss} {} flows ({} buckets) sched {sched} weight {} lmax {} pri {} {}\n",
         queue_size(config.queue),
+        flows.unwrap_or(0),
         config.buckets.unwrap_or(1),
         config.weight.unwrap_or(PARAMETERS.0),
         config.lmax.unwrap_or(PARAMETERS.1),
         config.priority.unwrap_or(PARAMETERS.2),
         management(config)
     );
-    if let Some(flow) = config.mask.as_ref().filter(|_| with_mask) {
+    if let Some(flow) = config.mask.as_ref().filter(|_| flows.is_some()) {
         out += &mask(flow);
     }
     out
 }
 
-fn scheduler_line(config: &DummynetConfig, number: u32, usual: &str) -> String {
+fn scheduler_line(config: &DummynetConfig, number: u32, usual: &str, active: usize) -> String {
     let (name, words) = match &config.scheduler {
         Some((name, words)) => (name.to_ascii_uppercase(), words.clone()),
         None => (usual.to_owned(), Vec::new()),
     };
     let masked = u32::from(config.mask.is_some());
     let mut out = format!(
-        " sched {number} type {name} flags {masked:#x} {} buckets 0 active\n",
+        " sched {number} type {name} flags {masked:#x} {} buckets {active} active\n",
         config.buckets.unwrap_or(if masked == 1 { 64 } else { 0 })
     );
     if !words.is_empty() {
@@ -150,26 +206,30 @@ pub fn list(ruleset: &Ruleset, kind: DummynetKind, ranges: &NumberRanges) -> Str
         if *found != kind || !inside {
             continue;
         }
+        let flows = ruleset.flows.get(&(*found, *number));
+        let flows = flows.map_or(&[][..], Vec::as_slice);
         match kind {
             DummynetKind::Pipe => {
                 let rate = rate(config.bandwidth.unwrap_or(0));
                 let (delay, burst) = (config.delay.unwrap_or(0), config.burst.unwrap_or(0));
                 let _ = writeln!(out, "{number:05}: {rate} {delay:4} ms burst {burst}");
-                out += &queue_line(config, number + HIDDEN.1, number + HIDDEN.0, false);
-                out += &scheduler_line(config, number + HIDDEN.0, "FIFO");
+                out += &queue_line(config, number + HIDDEN.1, number + HIDDEN.0, None);
+                out += &scheduler_line(config, number + HIDDEN.0, "FIFO", flows.len());
+                out += &flow_lines(flows);
             }
             DummynetKind::Queue => {
                 let sched = config.parent.unwrap_or(0);
                 let mut config = config.clone();
                 config.weight = config.weight.or(Some(1));
-                out += &queue_line(&config, *number, sched, true);
+                out += &queue_line(&config, *number, sched, Some(flows.len()));
+                out += &flow_lines(flows);
             }
             DummynetKind::Sched => {
                 let pipe = ruleset.dummynet.get(&(DummynetKind::Pipe, *number));
                 let rate = rate(pipe.and_then(|pipe| pipe.bandwidth).unwrap_or(0));
                 let delay = pipe.and_then(|pipe| pipe.delay).unwrap_or(0);
                 let _ = writeln!(out, "{number:05}: {rate} {delay:4} ms burst 0");
-                out += &scheduler_line(config, *number, "WF2Q+");
+                out += &scheduler_line(config, *number, "WF2Q+", 0);
                 let fed = ruleset.dummynet.iter().filter(|((of, _), queue)| {
                     *of == DummynetKind::Queue && queue.parent == Some(*number)
                 });

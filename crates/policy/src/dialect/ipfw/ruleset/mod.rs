@@ -15,6 +15,7 @@ pub use tables::Table;
 
 use super::ast::{Action, InterfaceName, Pattern, Rule};
 use super::command::DummynetConfig;
+use super::print::dummynet::FlowLine;
 use super::print::listing::StateLine;
 use super::settings::Settings;
 use crate::model::{Counters, RuleId};
@@ -61,6 +62,8 @@ pub struct Ruleset {
     pub settings: Settings,
     /// States as listings show them, given by who knows them.
     pub states: Vec<StateLine>,
+    /// Flows of pipes and queues, given by who knows them.
+    pub flows: BTreeMap<(super::command::DummynetKind, u32), Vec<FlowLine>>,
     /// IPv4 addresses of interfaces, given by who knows the host that rules are for.
     pub owners: Option<Vec<(String, u32)>>,
     next_id: u32,
@@ -112,6 +115,7 @@ impl Ruleset {
             nats: BTreeMap::new(),
             settings,
             states: Vec::new(),
+            flows: BTreeMap::new(),
             owners: None,
             next_id: 1,
         }
