@@ -4,9 +4,10 @@
 //! with skipping; what entries do is [`crate::run`]'s. [`Searcher`] is the fast way to the first
 //! position only. Twin: `plane/bpf/classify.h`.
 
-mod class;
+pub(crate) mod class;
 mod first;
 mod hashed;
+mod ready;
 #[cfg(target_arch = "x86_64")]
 mod vector;
 
@@ -14,8 +15,7 @@ pub use first::Searcher;
 
 use crate::image::Image;
 use crate::image::layout::{
-    self, Chunk, DIM_DST, DIM_DST_PORT, DIM_SRC, DIM_SRC_PORT, Fold, HashTable, Leaf, ROWS_MAX,
-    Root, Split,
+    self, Chunk, DIM_DST, DIM_DST_PORT, DIM_SRC, DIM_SRC_PORT, Fold, HashTable, Leaf, Root, Split,
 };
 use weir_policy::model::{CtState, Fragment, Packet, Transport};
 
@@ -148,11 +148,9 @@ pub struct Lookup<'i, 'b> {
 /// Where the walk over a chunk stands.
 #[derive(Clone, Copy, Debug, Default)]
 struct Vectors {
-    rows: [u32; ROWS_MAX],
-    count: u32,
+    /// With the words that may hold bits, of those not begun.
+    rows: class::Rows,
     positions_at: u32,
-    /// Words that may hold bits, of those not begun.
-    summary: u64,
     /// Bits of the present word not yet given.
     word: u64,
     word_at: u32,
@@ -210,11 +208,12 @@ impl<'i, 'b> Lookup<'i, 'b> {
                 let term = self.vectors.word_at * 64 + bit;
                 return self.image.read(self.vectors.positions_at + term * 4);
             }
-            if self.vectors.summary != 0 {
-                let at = self.vectors.summary.trailing_zeros();
-                self.vectors.summary &= self.vectors.summary - 1;
+            let rows = &mut self.vectors.rows;
+            if rows.summary != 0 {
+                let at = rows.summary.trailing_zeros();
+                rows.summary &= rows.summary - 1;
                 self.vectors.word_at = at;
-                self.vectors.word = self.rows_and(8 + at * 8);
+                self.vectors.word = rows.and(self.image.bytes(), at);
                 continue;
             }
             if self.chunks.is_empty() {
@@ -226,27 +225,11 @@ impl<'i, 'b> Lookup<'i, 'b> {
         }
     }
 
-    /// Looks up the rows of a chunk and ANDs what they begin with.
+    /// Looks up the rows of a chunk.
     fn enter(&mut self, chunk: &Chunk) {
         let v6 = self.root.family == 6;
         self.vectors.rows = class::chunk_rows(self.image.bytes(), chunk, v6, &self.key);
-        self.vectors.count = chunk.rows;
         self.vectors.positions_at = chunk.positions_at;
-        let first = self.rows_and(0);
-        if chunk.words == 1 {
-            self.vectors.word = first;
-            self.vectors.word_at = 0;
-        } else {
-            self.vectors.summary = first;
-        }
-    }
-
-    /// The AND of all rows at an offset within them.
-    fn rows_and(&self, at: u32) -> u64 {
-        let rows = &self.vectors.rows[..self.vectors.count as usize];
-        rows.iter().fold(u64::MAX, |word, row| {
-            word & class::u64_at(self.image.bytes(), row + at)
-        })
     }
 }
 

@@ -32,39 +32,58 @@ struct weir_cursor {
 
 /* The AND of all rows at an offset within them. Without port rows those are the third again. */
 static __always_inline __u64 rows_and(const __u8 *image, __u64 mask,
-				      const struct weir_cursor *cursor, __u32 at)
+				      const __u64 rows[WEIR_ROWS_MAX], __u32 at)
 {
-	return IMAGE_U64(image, mask, cursor->rows[0] + at) &
-	       IMAGE_U64(image, mask, cursor->rows[1] + at) &
-	       IMAGE_U64(image, mask, cursor->rows[2] + at) &
-	       IMAGE_U64(image, mask, cursor->rows[3] + at) &
-	       IMAGE_U64(image, mask, cursor->rows[4] + at);
+	return IMAGE_U64(image, mask, rows[0] + at) & IMAGE_U64(image, mask, rows[1] + at) &
+	       IMAGE_U64(image, mask, rows[2] + at) & IMAGE_U64(image, mask, rows[3] + at) &
+	       IMAGE_U64(image, mask, rows[4] + at);
 }
 
-/* Look up the rows of the chunk at the cursor, and AND what they begin with. */
+/* Where a row is; its summary word is ANDed to those of others. */
+static __always_inline __u64 row_of(const __u8 *image, __u64 mask, __u32 rows_at, __u32 class,
+				    __u32 stride, __u64 *summary)
+{
+	*summary &= IMAGE_U64(image, mask, rows_at - 8 - class * 8);
+	return rows_at + class * stride;
+}
+
+/* The rows of a chunk for a packet. Returns which words may hold bits by all summaries. */
+static __always_inline __u64 chunk_rows(const __u8 *image, __u64 mask, const struct weir_chunk *c,
+					bool v6, const struct weir_packet *p,
+					__u64 rows[WEIR_ROWS_MAX])
+{
+	const struct weir_address_map *a = c->addresses;
+	__u32 stride = c->stride;
+	__u64 summary = ~0ULL, one;
+
+	rows[0] = row_of(image, mask, a[0].rows_at, address_class(image, mask, &a[0], v6, p->src),
+			 stride, &summary);
+	rows[1] = row_of(image, mask, a[1].rows_at, address_class(image, mask, &a[1], v6, p->dst),
+			 stride, &summary);
+	rows[2] = row_of(image, mask, c->fold.rows_at, fold_class(image, mask, &c->fold, p), stride,
+			 &summary);
+	rows[3] = rows[4] = rows[2];
+	if (c->rows > 3) {
+		const struct weir_map *m = c->ports;
+
+		rows[3] = row_of(image, mask, m[0].rows_at,
+				 port_class(image, mask, &m[0], p->src_port), stride, &summary);
+		rows[4] = row_of(image, mask, m[1].rows_at,
+				 port_class(image, mask, &m[1], p->dst_port), stride, &summary);
+	}
+	/* Rows of one word have none in front. */
+	one = below32(c->words, 2);
+	return (summary & ~one) | (1 & one);
+}
+
+/* Look up the rows of the chunk at the cursor. */
 static __always_inline void chunk_enter(const __u8 *image, __u64 mask, bool v6,
 					const struct weir_packet *p, struct weir_cursor *cursor)
 {
 	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, cursor->chunk_at);
-	__u32 stride = c->stride;
-	__u64 first, one;
 
-	cursor->rows[0] = c->addresses[0].rows_at +
-			  stride * address_class(image, mask, &c->addresses[0], v6, p->src);
-	cursor->rows[1] = c->addresses[1].rows_at +
-			  stride * address_class(image, mask, &c->addresses[1], v6, p->dst);
-	cursor->rows[2] = fold_row(image, mask, &c->fold, p);
-	cursor->rows[3] = cursor->rows[4] = cursor->rows[2];
-	if (c->rows > 3) {
-		cursor->rows[3] = c->ports[0].rows_at +
-				  stride * port_class(image, mask, &c->ports[0], p->src_port);
-		cursor->rows[4] = c->ports[1].rows_at +
-				  stride * port_class(image, mask, &c->ports[1], p->dst_port);
-	}
-	first = rows_and(image, mask, cursor, 0);
-	one = below32(c->words, 2);
-	cursor->word = first & one;
-	cursor->summary = first & ~one;
+	cursor->summary = chunk_rows(image, mask, c, v6, p, cursor->rows);
+	cursor->word = 0;
 	cursor->word_at = 0;
 	cursor->first = 0;
 	cursor->entered = true;
@@ -123,7 +142,7 @@ static __always_inline bool chunk_next(const __u8 *image, __u64 mask, bool v6,
 			}
 			at = lowest_bit(summary);
 			cursor->summary = summary & (summary - 1);
-			word = rows_and(image, mask, cursor, 8 + at * 8);
+			word = rows_and(image, mask, cursor->rows, at * 8);
 			if (at == cursor->first / 64)
 				word &= ~0ULL << (cursor->first & 63);
 			cursor->word = word;
@@ -308,6 +327,31 @@ static __always_inline __u32 tables_next(const __u8 *image, __u64 mask,
 			break;
 		position = table_next(image, mask, table_at, v6, p, services, from);
 		best = position < best ? position : best;
+		table_at += sizeof(struct weir_hash_table);
+	}
+	return best;
+}
+
+/*
+ * The first position from `from` on in the hashed tables of a root: tables_next, told
+ * so that the verifier follows what comes next once. `zero`: see struct weir_bytes.
+ */
+static __always_inline __u32 probe_tables(const __u8 *image, __u64 mask,
+					 const struct weir_root *root, bool v6,
+					 const struct weir_packet *p, __u32 from, __u32 zero)
+{
+	const struct weir_fold *fold = IMAGE_AT(struct weir_fold, image, mask, root->services_at);
+	struct weir_services services = service_rows(image, mask, fold, p);
+	__u32 tables = root->tables, table_at = root->tables_at, best = WEIR_NONE ^ zero;
+
+	for (int i = 0; i < WEIR_TABLES_MAX; i++) {
+		__u32 position, below;
+
+		if (i >= tables)
+			break;
+		position = table_next(image, mask, table_at, v6, p, services, from) ^ zero;
+		below = below32(position, best);
+		best ^= (best ^ position) & below;
 		table_at += sizeof(struct weir_hash_table);
 	}
 	return best;

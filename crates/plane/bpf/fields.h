@@ -56,10 +56,20 @@ static __always_inline __u32 tree_class(const __u8 *image, __u64 mask,
 {
 	__u32 at = m->tree_at, cell;
 
+	/* Most packets of short lists leave at the first or second byte; long ones have no branch. */
+	if (m->wide_at) {
+		cell = IMAGE_U32(image, mask, m->wide_at + (address >> 16) * 4);
+		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 8 & cell & 255)) * 4);
+		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address & cell & 255)) * 4);
+		return cell >> 8;
+	}
 	cell = IMAGE_U32(image, mask, at + (m->rows + (address >> 24)) * 4);
-	cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 16 & cell & 255)) * 4);
-	cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 8 & cell & 255)) * 4);
-	cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address & cell & 255)) * 4);
+	if (cell & 255)
+		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 16 & 255)) * 4);
+	if (cell & 255)
+		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 8 & 255)) * 4);
+	if (cell & 255)
+		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address & 255)) * 4);
 	return cell >> 8;
 }
 
@@ -175,19 +185,27 @@ static __always_inline __u32 fold_small(const __u8 *image, __u64 mask, const str
 	return small;
 }
 
-/* Where the row is that all fields but the addresses lead to. */
-static __always_inline __u32 fold_row(const __u8 *image, __u64 mask, const struct weir_fold *f,
-				      const struct weir_packet *p)
+/* The number of the row that all fields but the addresses lead to. */
+static __always_inline __u32 fold_class(const __u8 *image, __u64 mask, const struct weir_fold *f,
+					const struct weir_packet *p)
 {
 	__u32 cell = fold_small(image, mask, f, p);
 
 	if (f->used & WEIR_FOLD_PORTS) {
-		__u32 pair = port_class(image, mask, &f->ports[0], p->src_port) * f->ports[1].rows +
-			     port_class(image, mask, &f->ports[1], p->dst_port);
+		__u32 pair;
 
+		if (f->direct_at[1]) {
+			pair = IMAGE_U16(image, mask, f->direct_at[0] + p->src_port * 2) *
+				       f->ports[1].rows +
+			       IMAGE_U16(image, mask, f->direct_at[1] + p->dst_port * 2);
+		} else {
+			pair = port_class(image, mask, &f->ports[0], p->src_port) *
+				       f->ports[1].rows +
+			       port_class(image, mask, &f->ports[1], p->dst_port);
+		}
 		cell += IMAGE_U16(image, mask, f->pairs_at + pair * 2) * f->small_classes;
 	}
-	return f->rows_at + IMAGE_U16(image, mask, f->cells_at + cell * 2) * f->stride;
+	return IMAGE_U16(image, mask, f->cells_at + cell * 2);
 }
 
 #endif

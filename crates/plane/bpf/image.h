@@ -165,7 +165,7 @@ struct weir_address_map {
 	__u32 rows;
 	__u32 tree_at;
 	__u32 tree;
-	__u32 padding;
+	__u32 wide_at;		/* cells that two steps lead to, by the first 16 bits; 0: none */
 };
 
 struct weir_fold {
@@ -186,7 +186,8 @@ struct weir_fold {
 	__u32 rows;
 	__u32 stride;
 	__u32 small_at[5];
-	__u32 padding[3];
+	__u32 direct_at[2];	/* classes by port; 0: none */
+	__u32 padding;
 	struct weir_map ports[2];
 };
 

@@ -96,31 +96,6 @@ static __always_inline int hot_drop(struct walk *w)
 	return WEIR_VERDICT_DROP;
 }
 
-/*
- * The first position from `from` on in the hashed tables of a root: classify.h's tables_next, told
- * so that the verifier follows what comes next once. `zero`: see struct weir_bytes.
- */
-static __always_inline __u32 probe_tables(const __u8 *image, __u64 mask,
-					 const struct weir_root *root, bool v6,
-					 const struct weir_packet *p, __u32 from, __u32 zero)
-{
-	const struct weir_fold *fold = IMAGE_AT(struct weir_fold, image, mask, root->services_at);
-	struct weir_services services = service_rows(image, mask, fold, p);
-	__u32 tables = root->tables, table_at = root->tables_at, best = WEIR_NONE ^ zero;
-
-	for (int i = 0; i < WEIR_TABLES_MAX; i++) {
-		__u32 position, below;
-
-		if (i >= tables)
-			break;
-		position = table_next(image, mask, table_at, v6, p, services, from) ^ zero;
-		below = below32(position, best);
-		best ^= (best ^ position) & below;
-		table_at += sizeof(struct weir_hash_table);
-	}
-	return best;
-}
-
 /* Ask the hashed tables, which only large roots have. */
 __noinline int weir_probe(struct walk *w)
 {

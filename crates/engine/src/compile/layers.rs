@@ -141,7 +141,10 @@ impl Layers<'_> {
         let loads = loads + way;
         let mut leaves = Vec::with_capacity(tree.leaves.len());
         for terms in &tree.leaves {
-            let mut leaf = Made::default();
+            let mut leaf = Made {
+                hashed: made.hashed,
+                ..Made::default()
+            };
             let (chunks_at, chunks) =
                 self.vectors(flat, terms, tree.leaves.len(), &mut leaf, writer)?;
             made.chunks = made.chunks.max(leaf.chunks);
@@ -205,6 +208,10 @@ impl Layers<'_> {
             } else {
                 (TREE_BLOCKS / terms.len().div_ceil(size).max(1) / parts).max(64)
             },
+            alone: parts == 1
+                && terms.len() <= size
+                && made.hashed == 0
+                && !(self.lean || self.room),
         };
         let chunks = builder.chunks(terms, size, self.limit, writer)?;
         if chunks.len() > CHUNKS_MAX {

@@ -6,7 +6,7 @@
 
 use super::Error;
 use super::hash::QuickMap;
-use crate::image::layout::{AddressMap, Map, SEARCH_STEPS_MAX};
+use crate::image::layout::{AddressMap, Chunk, FOLD_PORTS, Map, SEARCH_STEPS_MAX, WIDE_UNTIL};
 use crate::image::write::Writer;
 use weir_policy::model::Family;
 use zerocopy::IntoBytes;
@@ -105,6 +105,33 @@ impl Tree<'_> {
             block.push(next << 8 | 255);
         }
         Some(block)
+    }
+}
+
+/// Lays out ports and, if there is room for that too, addresses to be found in fewer steps.
+pub fn widen(chunk: &mut Chunk, writer: &mut Writer) {
+    let fits = |writer: &Writer, more: usize| writer.length() + more <= WIDE_UNTIL;
+    if chunk.fold.used & FOLD_PORTS != 0 && fits(writer, 2 << 17) {
+        for side in 0..2 {
+            let table_at = chunk.fold.ports[side].table_at;
+            let class = |port: u32| {
+                let block = u32::from(writer.number(table_at + (port >> 8) * 2));
+                writer.number(table_at + 512 + block * 512 + (port & 255) * 2)
+            };
+            let classes: Vec<u16> = (0..1 << 16).map(class).collect();
+            chunk.fold.direct_at[side] = writer.section(classes.as_bytes());
+        }
+    }
+    let trees = chunk.addresses.iter().all(|map| map.tree > 0);
+    if trees && fits(writer, 2 << 18) {
+        for map in &mut chunk.addresses {
+            let step = |part: u32| {
+                let at = writer.cell(map.tree_at + (map.rows + (part >> 8)) * 4);
+                writer.cell(map.tree_at + ((at >> 8) + (part & at & 255)) * 4)
+            };
+            let cells: Vec<u32> = (0..1 << 16).map(step).collect();
+            map.wide_at = writer.section(cells.as_bytes());
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 //! with one bit per term.
 //!
 //! The AND of the rows that a packet's fields lead to is the set of terms that hold, in evaluation
-//! order. Two values share a row exactly when the same terms allow them. Rows of more than one word
-//! begin with a summary word that has a bit for each word that is not zero. The idea is that of
+//! order. Two values share a row exactly when the same terms allow them. For rows of more than one
+//! word there is a summary word that has a bit for each word that is not zero. The idea is that of
 //! Lakshman and Stiliadis (SIGCOMM 1998) with the aggregation of Baboescu and Varghese (2001).
 
 use super::Error;
@@ -16,7 +16,7 @@ use super::sets::{Sets, hash_of, sweep};
 use super::span::Span;
 use super::term::{Term, address_last};
 use crate::image::layout::{
-    AddressMap, CHUNK_TERMS_MAX, Chunk, FOLD_APART, FOLD_LINKS, FOLD_PORTS, Fold, Map,
+    AddressMap, CHUNK_TERMS_MAX, Chunk, FOLD_APART, FOLD_LINKS, FOLD_PORTS, Fold, Map, row_words,
 };
 use crate::image::write::Writer;
 use weir_policy::model::Family;
@@ -32,21 +32,31 @@ pub struct Builder<'a> {
     pub services: &'a Services,
     /// Blocks of an address tree.
     pub blocks_max: usize,
+    /// Whether the chunk is all that packets of the root are looked up in, and may take room to
+    /// be quick.
+    pub alone: bool,
 }
 
-/// Rows of a chunk as they are in the image.
-fn rows_bytes(sets: &Sets) -> Vec<u64> {
+/// Writes the rows of a chunk, with their summary words in front; where the first row is.
+fn write_rows(sets: &Sets, writer: &mut Writer) -> u32 {
     let words = sets.words();
     if words == 1 {
-        return sets.each().map(|row| row[0]).collect();
+        let rows: Vec<u64> = sets.each().map(|row| row[0]).collect();
+        return writer.section(rows.as_bytes());
     }
-    let mut out = Vec::with_capacity(sets.count() * (words + 1));
-    for row in sets.each() {
+    let (head, wide) = (sets.count().next_multiple_of(8), row_bytes(words) / 8);
+    let mut out = vec![0u64; head + sets.count() * wide];
+    for (number, row) in sets.each().enumerate() {
         let words = row.iter().enumerate();
-        out.push(words.fold(0, |all, (at, w)| all | u64::from(*w != 0) << at));
-        out.extend_from_slice(row);
+        out[head - 1 - number] = words.fold(0, |all, (at, w)| all | u64::from(*w != 0) << at);
+        out[head + number * wide..][..row.len()].copy_from_slice(row);
     }
-    out
+    writer.section(out.as_bytes()) + head as u32 * 8
+}
+
+/// Bytes of a row.
+fn row_bytes(words: usize) -> usize {
+    row_words(words as u32) as usize * 8
 }
 
 impl Builder<'_> {
@@ -72,14 +82,14 @@ impl Builder<'_> {
         let Some((folded, bits, rows)) = folded else {
             return Ok(None);
         };
-        let positions: Vec<u32> = terms.iter().map(|t| t.1).collect();
-        let stride = if words == 1 { 8 } else { (words + 1) * 8 };
+        let mut positions: Vec<u32> = terms.iter().map(|t| t.1).collect();
+        positions.resize(row_bytes(words) * 8 + 1, u32::MAX);
         let mut chunk = Chunk {
             rows,
             words: words as u32,
             terms: terms.len() as u32,
             positions_at: writer.section(positions.as_bytes()),
-            stride: stride as u32,
+            stride: row_bytes(words) as u32,
             fold: fold_rows(&folded, &bits, words, writer),
             ..Chunk::default()
         };
@@ -88,6 +98,10 @@ impl Builder<'_> {
             if rows > 3 {
                 chunk.ports[side] = ports(terms, side, words, writer);
             }
+        }
+        // What one packet after the other goes through, and small enough to stay in caches.
+        if self.alone && rows == 3 && chunk.stride == 128 {
+            maps::widen(&mut chunk, writer);
         }
         Ok(Some(chunk))
     }
@@ -129,7 +143,7 @@ impl Builder<'_> {
         let bounds = sweep(terms.iter().map(|t| &t.0.address[side]), top, &mut sets);
         let count = sets.count() as u32;
         let mut map = maps::addresses(&bounds, count, self.family, self.blocks_max, writer)?;
-        map.rows_at = writer.section(rows_bytes(&sets).as_bytes());
+        map.rows_at = write_rows(&sets, writer);
         Ok(map)
     }
 }
@@ -175,11 +189,10 @@ fn fold_rows(folded: &Folded, bits: &[Vec<u64>], words: usize, writer: &mut Writ
             sets.number(&row, hash_of(&row))
         })
         .collect();
-    let rows = rows_bytes(&sets);
     let mut fold = folded.write(&numbers, writer);
     fold.rows = sets.count() as u32;
-    fold.stride = (rows.len() / sets.count() * 8) as u32;
-    fold.rows_at = writer.section(rows.as_bytes());
+    fold.stride = row_bytes(words) as u32;
+    fold.rows_at = write_rows(&sets, writer);
     fold
 }
 
@@ -228,7 +241,7 @@ fn ports(terms: &[(&Term, u32)], side: usize, words: usize, writer: &mut Writer)
     let mut sets = Sets::new(words);
     let bounds = sweep(terms.iter().map(|t| &t.0.port[side]), u16::MAX, &mut sets);
     let mut map = maps::ports(&bounds, sets.count() as u32, writer);
-    map.rows_at = writer.section(rows_bytes(&sets).as_bytes());
+    map.rows_at = write_rows(&sets, writer);
     map
 }
 

@@ -4,13 +4,14 @@
 pub use super::dynamic::*;
 pub use super::feature::*;
 pub use super::learner::*;
+pub use super::rows::*;
 use weir_policy::model::{Family, Hook, Table};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// First word of every image: "weir".
 pub const MAGIC: u32 = 0x7269_6577;
 /// Raised with every change of the layout.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Byte offset of [`Header::checksum`].
 pub const CHECKSUM_AT: usize = 16;
 /// Sections begin at multiples of this.
@@ -320,8 +321,8 @@ pub struct AddressMap {
     pub tree_at: u32,
     /// How many cells; 0: the search.
     pub tree: u32,
-    /// Zero.
-    pub padding: u32,
+    /// 65,536 u32: the cells to which the first two steps of the tree lead; 0 without.
+    pub wide_at: u32,
 }
 
 /// Maps from all fields but the addresses to one row of bits: classes of values, then classes of
@@ -363,13 +364,15 @@ pub struct Fold {
     pub stride: u32,
     /// u16 each, by value: protocol, kind, flags, receiving and sending interface.
     pub small_at: [u32; 5],
+    /// With [`FOLD_PORTS`], 65,536 u16 each: the classes to which `ports` lead; 0 without.
+    pub direct_at: [u32; 2],
     /// Zero.
-    pub padding: [u32; 3],
+    pub padding: u32,
     /// Source and destination port, with [`FOLD_PORTS`] or [`FOLD_APART`].
     pub ports: [Map; 2],
 }
 
-/// Bit vectors over at most [`CHUNK_TERMS_MAX`] terms in evaluation order.
+/// Bit vectors over at most [`CHUNK_TERMS_MAX`] terms in evaluation order; see [`row_words`].
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Chunk {
@@ -379,9 +382,10 @@ pub struct Chunk {
     pub words: u32,
     /// Terms.
     pub terms: u32,
-    /// u32 position of each term's entry, not decreasing.
+    /// u32 position of each term's entry, not decreasing; then all ones, up to and with number
+    /// `64 * row_words(words)`.
     pub positions_at: u32,
-    /// Bytes of a row: with one word, the word; with more, a summary word and the words.
+    /// Bytes of a row: `8 * row_words(words)`.
     pub stride: u32,
     /// Zero.
     pub padding: [u32; 3],

@@ -4,13 +4,16 @@
 //! In: bytes made by [`crate::compile`]. Out: an [`Image`] whose every offset has been checked
 //! once, so that no walker can read outside it or go round for ever. Twin: `plane/bpf/image.h`.
 
+mod aligned;
 mod check;
 pub mod dynamic;
 pub mod feature;
 pub mod layout;
 pub mod learner;
+mod rows;
 pub mod write;
 
+pub use aligned::Aligned;
 pub use check::{Error, Image};
 
 use layout::{CHECKSUM_AT, LOADED_AT};

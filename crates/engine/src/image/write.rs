@@ -56,6 +56,17 @@ impl Writer {
         at as u32
     }
 
+    /// A number of two bytes that was written before.
+    pub fn number(&self, at: u32) -> u16 {
+        let at = at as usize - self.base;
+        u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]])
+    }
+
+    /// A number of four bytes that was written before.
+    pub fn cell(&self, at: u32) -> u32 {
+        u32::from(self.number(at)) | u32::from(self.number(at + 2)) << 16
+    }
+
     /// Bytes so far.
     pub fn length(&self) -> usize {
         self.bytes.len()

@@ -41,7 +41,7 @@ pub fn tree_class(bytes: &[u8], map: &AddressMap, address: u32) -> u32 {
 }
 
 /// The class of an IPv4 address among intervals.
-fn search_v4(bytes: &[u8], map: &AddressMap, address: u32) -> u32 {
+pub fn search_v4(bytes: &[u8], map: &AddressMap, address: u32) -> u32 {
     let cell = address.saturating_sub(map.base[1] as u32) >> map.shift;
     let cell = cell.min(map.cell_last);
     let mut low = u32_at(bytes, map.index_at + cell * 4);
@@ -57,7 +57,7 @@ fn search_v4(bytes: &[u8], map: &AddressMap, address: u32) -> u32 {
 }
 
 /// The class of an IPv6 address among intervals.
-fn search_v6(bytes: &[u8], map: &AddressMap, address: u128) -> u32 {
+pub fn search_v6(bytes: &[u8], map: &AddressMap, address: u128) -> u32 {
     let base = u128::from(map.base[0]) << 64 | u128::from(map.base[1]);
     let cell = address.saturating_sub(base) >> map.shift;
     let cell = cell.min(u128::from(map.cell_last)) as u32;
@@ -89,7 +89,7 @@ fn address_class(bytes: &[u8], map: &AddressMap, v6: bool, address: u128) -> u32
 
 /// The class of a port.
 #[inline(always)]
-fn port_class(bytes: &[u8], map: &Map, port: u16) -> u32 {
+pub fn port_class(bytes: &[u8], map: &Map, port: u16) -> u32 {
     let block = u16_at(bytes, map.table_at + u32::from(port >> 8) * 2);
     u16_at(
         bytes,
@@ -97,9 +97,9 @@ fn port_class(bytes: &[u8], map: &Map, port: u16) -> u32 {
     )
 }
 
-/// Where the row is that all fields but the addresses lead to.
+/// The number of the row that all fields but the addresses lead to.
 #[inline(always)]
-pub fn fold_row(bytes: &[u8], fold: &Fold, key: &Key) -> u32 {
+pub fn fold_class(bytes: &[u8], fold: &Fold, key: &Key) -> u32 {
     let by = |at: usize, value: u32| u16_at(bytes, fold.small_at[at] + value * 2);
     let form = by(0, key.proto.into()) + by(1, key.kind.into()) + by(2, key.flags.into());
     let mut small = u16_at(bytes, fold.forms_at + form * 2);
@@ -118,13 +118,13 @@ pub fn fold_row(bytes: &[u8], fold: &Fold, key: &Key) -> u32 {
         let pair = source * fold.ports[1].rows + destination;
         cell += u16_at(bytes, fold.pairs_at + pair * 2) * fold.small_classes;
     }
-    fold.rows_at + u16_at(bytes, fold.cells_at + cell * 2) * fold.stride
+    u16_at(bytes, fold.cells_at + cell * 2)
 }
 
 /// Where the rows are whose AND says which services of tables hold for a packet.
 #[inline(always)]
 pub fn service_rows(bytes: &[u8], fold: &Fold, key: &Key) -> [u32; 3] {
-    let row = fold_row(bytes, fold, key);
+    let row = fold.rows_at + fold_class(bytes, fold, key) * fold.stride;
     let port = |side: usize| {
         let map = &fold.ports[side];
         map.rows_at + port_class(bytes, map, key.port[side]) * fold.stride
@@ -132,18 +132,49 @@ pub fn service_rows(bytes: &[u8], fold: &Fold, key: &Key) -> [u32; 3] {
     [row, port(0), port(1)]
 }
 
-/// Where the rows of a chunk are that a packet's fields lead to.
+/// The rows of a chunk that a packet's fields lead to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rows {
+    /// Where they are.
+    pub at: [u32; ROWS_MAX],
+    /// How many of them.
+    pub count: usize,
+    /// Words that may hold bits by the summaries of all.
+    pub summary: u64,
+}
+
+impl Rows {
+    /// The AND of all rows in one word.
+    #[inline(always)]
+    pub fn and(&self, bytes: &[u8], word: u32) -> u64 {
+        let and = |all, row: &u32| all & u64_at(bytes, row + word * 8);
+        self.at[..self.count].iter().fold(u64::MAX, and)
+    }
+}
+
+/// The rows of a chunk for a packet.
 #[inline(always)]
-pub fn chunk_rows(bytes: &[u8], chunk: &Chunk, v6: bool, key: &Key) -> [u32; ROWS_MAX] {
-    let mut rows = [0; ROWS_MAX];
+pub fn chunk_rows(bytes: &[u8], chunk: &Chunk, v6: bool, key: &Key) -> Rows {
+    let mut rows = Rows {
+        at: [0; ROWS_MAX],
+        count: chunk.rows as usize,
+        summary: u64::MAX,
+    };
+    let mut row = |at: usize, rows_at: u32, class: u32| {
+        rows.at[at] = rows_at + class * chunk.stride;
+        rows.summary &= match chunk.words {
+            1 => 1,
+            _ => u64_at(bytes, rows_at - (class + 1) * 8),
+        };
+    };
     for (at, map) in chunk.addresses.iter().enumerate() {
         let class = address_class(bytes, map, v6, key.address[at]);
-        rows[at] = map.rows_at + class * chunk.stride;
+        row(at, map.rows_at, class);
     }
-    rows[2] = fold_row(bytes, &chunk.fold, key);
+    row(2, chunk.fold.rows_at, fold_class(bytes, &chunk.fold, key));
     if chunk.rows > 3 {
         for (at, map) in chunk.ports.iter().enumerate() {
-            rows[3 + at] = map.rows_at + port_class(bytes, map, key.port[at]) * chunk.stride;
+            row(3 + at, map.rows_at, port_class(bytes, map, key.port[at]));
         }
     }
     rows

@@ -1,43 +1,68 @@
 //! The first entry that holds, by the shortest way: structures are read out of the image once, and
 //! nothing is kept from one packet to the next.
 
-use super::class::{chunk_rows, service_rows, u32_at, u64_at};
+use super::ready::{Ready, Services};
 use super::{Key, NONE, hashed};
 use crate::image::Image;
 use crate::image::layout::{Chunk, Fold, HashTable, Leaf, Root, Split};
 use std::marker::PhantomData;
 
 #[cfg(target_arch = "x86_64")]
-use super::vector::{BATCH, Lanes, Vector};
+use super::vector::{Form, Lanes, Vector};
 
 /// What a lookup reads of a root.
 #[derive(Clone, Debug)]
-pub(super) struct Parts {
-    pub(super) fold: Fold,
+pub(super) struct Parts<'b> {
+    /// For records of tables.
+    pub(super) services: Option<Services<'b>>,
     pub(super) tables: Vec<HashTable>,
-    /// Chunks with the position of the first term of each, leaf after leaf.
-    pub(super) chunks: Vec<(Chunk, u32)>,
+    /// Chunks, leaf after leaf.
+    pub(super) chunks: Vec<Ready<'b>>,
     /// Where each leaf's chunks begin; without a split tree there is one leaf.
     pub(super) leaves: Vec<u32>,
-    pub(super) nodes: Vec<Split>,
+    /// See [`even`].
+    nodes: Vec<Split>,
+    /// How many of them are of the tree.
+    split_nodes: usize,
     pub(super) splits: u32,
     #[cfg(target_arch = "x86_64")]
     pub(super) lanes: Lanes,
+    #[cfg(target_arch = "x86_64")]
+    usual: Option<Form>,
 }
 
-impl Parts {
-    /// The chunks that a packet can meet.
+impl<'b> Parts<'b> {
+    /// Whether interfaces say anything.
+    #[cfg(target_arch = "x86_64")]
+    fn has_links(&self) -> bool {
+        let services = self.services.iter().map(|services| &services.folded);
+        let chunks = self.chunks.iter().map(|chunk| &chunk.folded);
+        services.chain(chunks).any(|folded| folded.has_links)
+    }
+
+    /// The chunk of a root that has nothing else, when it is of the form that sets of 513 to 1,024
+    /// terms have: three rows of sixteen words.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    pub(super) fn chunks_of(&self, key: &Key) -> &[(Chunk, u32)] {
-        let mut next = 0u32;
+    pub(super) fn usual(&self) -> Option<(&Ready<'b>, Form)> {
+        self.chunks.first().zip(self.usual)
+    }
+
+    /// The chunks that a packet can meet. The way through the split tree takes no branches, because
+    /// nobody could foretell them.
+    #[inline(always)]
+    pub(super) fn chunks_of(&self, key: &Key) -> &[Ready<'b>] {
+        if self.splits == 0 {
+            return &self.chunks;
+        }
+        let values: [u32; 8] = std::array::from_fn(|dim| key.value(dim));
+        let mut next = 0;
         for _ in 0..self.splits {
-            let Some(node) = self.nodes.get(next as usize) else {
-                break;
-            };
-            let value = key.value(node.dim as usize);
+            let node = self.nodes.get(next as usize).copied().unwrap_or_default();
+            let value = values[node.dim as usize & 7];
             next = node.next[usize::from(value >= node.bound)];
         }
-        let leaf = (next & (u32::MAX >> 1)) as usize;
+        let leaf = (next as usize).saturating_sub(self.split_nodes);
         let bounds = self.leaves.get(leaf).zip(self.leaves.get(leaf + 1));
         let range = bounds.map(|(from, until)| *from as usize..*until as usize);
         range
@@ -46,14 +71,32 @@ impl Parts {
     }
 }
 
+/// The nodes of a split tree, then one for each leaf, which leads to itself, so that all ways have
+/// as many steps as the tree has levels.
+fn even(nodes: impl Iterator<Item = Split>, leaves: u32) -> Vec<Split> {
+    let mut nodes: Vec<Split> = nodes.collect();
+    let count = nodes.len() as u32;
+    for node in &mut nodes {
+        node.next = node.next.map(|next| match next >> 31 {
+            0 => next,
+            _ => count + (next & (u32::MAX >> 1)),
+        });
+    }
+    nodes.extend((0..leaves).map(|leaf| Split {
+        next: [count + leaf; 2],
+        ..Split::default()
+    }));
+    nodes
+}
+
 /// Looks for first entries in one root.
 #[derive(Clone, Debug)]
 pub struct Searcher<'i, 'b> {
     image: PhantomData<&'i Image<'b>>,
     bytes: &'b [u8],
     root: Root,
-    parts: Parts,
-    /// Classes of interfaces that maps have places for.
+    parts: Parts<'b>,
+    /// Classes of interfaces that maps have places for; all ones when interfaces say nothing.
     #[cfg(target_arch = "x86_64")]
     classes: u32,
     /// The way with vectors, where the CPU and the root allow it.
@@ -65,11 +108,11 @@ impl<'b> Image<'b> {
     /// What looks for first entries in the root at this offset.
     pub fn searcher<'i>(&'i self, root_at: u32) -> Searcher<'i, 'b> {
         let root: Root = self.read(root_at);
-        let fold: Fold = if root.tables > 0 {
-            self.read(root.services_at)
-        } else {
-            Fold::default()
-        };
+        let classes = self.header().patterns + 1;
+        let services = (root.tables > 0).then(|| {
+            let fold: Fold = self.read(root.services_at);
+            Services::new(self.bytes(), &fold, classes)
+        });
         let table = |at: u32| self.read(root.tables_at + at * size_of::<HashTable>() as u32);
         let mut leaves: Vec<Leaf> = (0..root.leaves)
             .map(|at| self.read(root.leaves_at + at * size_of::<Leaf>() as u32))
@@ -84,20 +127,32 @@ impl<'b> Image<'b> {
         for leaf in leaves {
             for number in 0..leaf.chunks {
                 let chunk: Chunk = self.read(leaf.chunks_at + number * size_of::<Chunk>() as u32);
-                chunks.push((chunk, self.read(chunk.positions_at)));
+                chunks.push(Ready::new(self.bytes(), &chunk, root.family == 6, classes));
             }
             starts.push(chunks.len() as u32);
         }
         let node = |at: u32| self.read(root.splits_at + at * size_of::<Split>() as u32);
         let tables: Vec<HashTable> = (0..root.tables).map(table).collect();
         let parts = Parts {
-            fold,
+            services,
             #[cfg(target_arch = "x86_64")]
             lanes: Lanes::of(&tables),
+            #[cfg(target_arch = "x86_64")]
+            usual: match &chunks[..] {
+                [chunk] if root.tables + root.splits == 0 && chunk.row_count == 3 => {
+                    (chunk.stride == 128).then(|| match (chunk.is_wide(), chunk.is_direct()) {
+                        (true, true) => Form::Wide,
+                        (false, true) => Form::Direct,
+                        _ => Form::Plain,
+                    })
+                }
+                _ => None,
+            },
             tables,
             chunks,
             leaves: starts,
-            nodes: (0..root.split_nodes).map(node).collect(),
+            nodes: even((0..root.split_nodes).map(node), root.leaves),
+            split_nodes: root.split_nodes as usize,
             splits: root.splits,
         };
         #[cfg(target_arch = "x86_64")]
@@ -111,9 +166,9 @@ impl<'b> Image<'b> {
         Searcher {
             bytes: self.bytes(),
             root,
-            parts,
             #[cfg(target_arch = "x86_64")]
-            classes: self.header().patterns + 1,
+            classes: if parts.has_links() { classes } else { u32::MAX },
+            parts,
             #[cfg(target_arch = "x86_64")]
             vector,
             image: PhantomData,
@@ -140,15 +195,23 @@ impl Searcher<'_, '_> {
         false
     }
 
+    /// Whether maps have places for a packet's interfaces.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn knows(&self, key: &Key) -> bool {
+        self.classes == u32::MAX
+            || key
+                .class
+                .iter()
+                .all(|class| u32::from(*class) < self.classes)
+    }
+
     /// The position of the first entry that holds.
     #[inline]
     pub fn first(&self, key: &Key) -> u32 {
         #[cfg(target_arch = "x86_64")]
         if let Some(vector) = self.vector
-            && key
-                .class
-                .iter()
-                .all(|class| u32::from(*class) < self.classes)
+            && self.knows(key)
         {
             return vector.first(&self.parts, self.root.entries - 1, key);
         }
@@ -158,17 +221,17 @@ impl Searcher<'_, '_> {
     /// The same, one word after the other.
     pub fn first_scalar(&self, key: &Key) -> u32 {
         let mut best = self.root.entries - 1;
-        if !self.parts.tables.is_empty() {
-            let services = service_rows(self.bytes, &self.parts.fold, key);
+        if let Some(services) = &self.parts.services {
+            let services = services.rows(key);
             for table in &self.parts.tables {
                 best = best.min(hashed::probe(self.bytes, table, key, &services, 0));
             }
         }
-        for (chunk, least) in self.parts.chunks_of(key) {
-            if *least >= best {
+        for chunk in self.parts.chunks_of(key) {
+            if chunk.least >= best {
                 break;
             }
-            let found = self.first_of_chunk(chunk, key);
+            let found = chunk.first(self.bytes, key);
             if found != NONE {
                 return best.min(found);
             }
@@ -181,47 +244,13 @@ impl Searcher<'_, '_> {
         #[cfg(target_arch = "x86_64")]
         if let Some(vector) = self.vector {
             let last = self.root.entries - 1;
-            let known = |key: &Key| key.class.iter().all(|c| u32::from(*c) < self.classes);
-            for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
-                if keys.iter().all(known) {
-                    vector.first_of_each(&self.parts, last, keys, out);
-                } else {
-                    let each = keys.iter().zip(out);
-                    each.for_each(|(key, out)| *out = self.first_scalar(key));
-                }
+            if self.classes == u32::MAX || keys.iter().all(|key| self.knows(key)) {
+                vector.first_of_each(&self.parts, last, keys, out);
+                return;
             }
-            return;
         }
         for (key, out) in keys.iter().zip(out) {
             *out = self.first_scalar(key);
         }
-    }
-
-    /// The position of the first term of a chunk that holds; [`NONE`] without.
-    #[inline(always)]
-    fn first_of_chunk(&self, chunk: &Chunk, key: &Key) -> u32 {
-        let rows = chunk_rows(self.bytes, chunk, self.root.family == 6, key);
-        let rows = &rows[..chunk.rows as usize];
-        let and = |at: u32| {
-            let row = |word, row: &u32| word & u64_at(self.bytes, row + at);
-            rows.iter().fold(u64::MAX, row)
-        };
-        let mut summary = and(0);
-        if chunk.words == 1 {
-            return match summary {
-                0 => NONE,
-                word => u32_at(self.bytes, chunk.positions_at + word.trailing_zeros() * 4),
-            };
-        }
-        while summary != 0 {
-            let at = summary.trailing_zeros();
-            let word = and(8 + at * 8);
-            if word != 0 {
-                let term = at * 64 + word.trailing_zeros();
-                return u32_at(self.bytes, chunk.positions_at + term * 4);
-            }
-            summary &= summary - 1;
-        }
-        NONE
     }
 }

@@ -7,25 +7,37 @@
 //! [`super::first`], by test.
 #![allow(unsafe_code)]
 
+mod rows;
+
 use super::first::Parts;
+use super::ready::Ready;
 use super::{FACTORS, Key, NONE};
-use crate::image::layout::{
-    AddressMap, Chunk, FOLD_LINKS, FOLD_PORTS, Fold, HashTable, Map, SLOT_FILTER, TABLES_MAX,
-};
+use crate::image::layout::{HashTable, SLOT_FILTER, TABLES_MAX};
 use std::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _bzhi_u32, _mm_prefetch, _mm256_add_epi32, _mm256_and_si256,
-    _mm256_loadu_si256, _mm256_maskz_compress_epi32, _mm256_or_si256, _mm256_set1_epi32,
-    _mm256_setzero_si256, _mm256_storeu_si256, _mm512_add_epi64, _mm512_and_si512,
-    _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask, _mm512_cvtepu32_epi64, _mm512_loadu_si512,
+    _MM_HINT_T0, _bzhi_u32, _mm_prefetch, _mm256_add_epi32, _mm256_and_si256, _mm256_loadu_si256,
+    _mm256_maskz_compress_epi32, _mm256_or_si256, _mm256_set1_epi32, _mm256_setzero_si256,
+    _mm256_storeu_si256, _mm512_add_epi64, _mm512_and_si512, _mm512_cmple_epu16_mask,
+    _mm512_cmple_epu32_mask, _mm512_cvtepu32_epi64, _mm512_loadu_si512,
     _mm512_mask_i64gather_epi32, _mm512_mask_testn_epi64_mask, _mm512_maskz_loadu_epi64,
     _mm512_mullo_epi64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_set4_epi32, _mm512_set4_epi64,
     _mm512_shuffle_epi8, _mm512_shuffle_epi32, _mm512_shufflelo_epi16, _mm512_srli_epi64,
-    _mm512_srlv_epi32, _mm512_srlv_epi64, _mm512_storeu_si512, _mm512_sub_epi16, _mm512_sub_epi32,
-    _mm512_sub_epi64, _mm512_test_epi64_mask, _mm512_xor_si512,
+    _mm512_srlv_epi32, _mm512_srlv_epi64, _mm512_sub_epi16, _mm512_sub_epi32, _mm512_sub_epi64,
+    _mm512_test_epi64_mask, _mm512_xor_si512,
 };
 
+/// What a chunk offers to be quick, of those that [`Parts::usual`] gives.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    /// Addresses in three steps, ports in one.
+    Wide,
+    /// Ports in one.
+    Direct,
+    /// Neither.
+    Plain,
+}
+
 /// Packets of one batch.
-pub const BATCH: usize = 16;
+const BATCH: usize = 16;
 /// Places for tables: whole vectors of eight.
 const LANES: usize = TABLES_MAX.next_multiple_of(8);
 
@@ -90,7 +102,8 @@ impl<'b> Vector<'b> {
             && is_x86_feature_detected!("avx512vl")
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2");
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("popcnt");
         has.then_some(Vector { bytes })
     }
 
@@ -106,115 +119,86 @@ impl<'b> Vector<'b> {
         }
     }
 
-    #[inline(always)]
-    fn small(self, at: u32, index: u32) -> u32 {
-        self.at::<u16>(at + index * 2).into()
-    }
-
     /// Asks for the line at an offset.
     #[inline(always)]
     fn prefetch(self, at: u32) {
-        let from = self.bytes.as_ptr().wrapping_add(at as usize);
+        self.prefetch_line(self.bytes.as_ptr().wrapping_add(at as usize));
+    }
+
+    #[inline(always)]
+    fn prefetch_line(self, from: *const u8) {
         // SAFETY: prefetching has no effect on memory and faults nowhere.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
     }
 
+    /// The first position of a root; `last` when no term holds.
     #[inline(always)]
-    fn tree_class(self, map: &AddressMap, address: u32) -> u32 {
-        let cell = |number: u32| self.at::<u32>(map.tree_at + number * 4);
-        let mut at = cell(map.rows + (address >> 24));
-        at = cell((at >> 8) + (address >> 16 & at & 255));
-        at = cell((at >> 8) + (address >> 8 & at & 255));
-        at = cell((at >> 8) + (address & at & 255));
-        at >> 8
-    }
-
-    /// The class of an address among intervals: [`super::class`] has the same.
-    #[inline(never)]
-    fn search_class(self, map: &AddressMap, address: u32) -> u32 {
-        let cell = address.saturating_sub(map.base[1] as u32) >> map.shift;
-        let cell = cell.min(map.cell_last);
-        let mut low: u32 = self.at(map.index_at + cell * 4);
-        let mut count = self.at::<u32>(map.index_at + cell * 4 + 4) - low + 1;
-        while count > 1 {
-            let half = count >> 1;
-            let bound: u32 = self.at(map.bounds_at + (low + half) * 8);
-            low += if bound <= address { half } else { 0 };
-            count -= half;
-        }
-        self.at(map.bounds_at + low * 8 + 4)
-    }
-
-    #[inline(always)]
-    fn address_class(self, map: &AddressMap, address: u32) -> u32 {
-        match map.tree {
-            0 => self.search_class(map, address),
-            _ => self.tree_class(map, address),
-        }
-    }
-
-    #[inline(always)]
-    fn port_class(self, map: &Map, port: u16) -> u32 {
-        let block = self.small(map.table_at, u32::from(port >> 8));
-        self.small(map.table_at + 512 + block * 512, u32::from(port & 255))
-    }
-
-    /// Where the row is that all fields but the addresses lead to.
-    #[inline(always)]
-    pub fn fold_row(self, fold: &Fold, key: &Key) -> u32 {
-        let by = |at: usize, value: u32| self.small(fold.small_at[at], value);
-        let form = by(0, key.proto.into()) + by(1, key.kind.into()) + by(2, key.flags.into());
-        let mut cell = self.small(fold.forms_at, form);
-        if fold.used & FOLD_LINKS != 0 {
-            let link = by(3, key.class[0].into()) + by(4, key.class[1].into());
-            let link = self.small(fold.links_at, link);
-            cell = self.small(fold.smalls_at, cell * fold.link_classes + link);
-        }
-        if fold.used & FOLD_PORTS != 0 {
-            let source = self.port_class(&fold.ports[0], key.port[0]);
-            let destination = self.port_class(&fold.ports[1], key.port[1]);
-            let pair = source * fold.ports[1].rows + destination;
-            cell += self.small(fold.pairs_at, pair) * fold.small_classes;
-        }
-        fold.rows_at + self.small(fold.cells_at, cell) * fold.stride
-    }
-
-    /// Where the rows are whose AND says which services hold.
-    #[inline(always)]
-    fn service_rows(self, fold: &Fold, key: &Key) -> [u32; 3] {
-        let row = self.fold_row(fold, key);
-        let port = |side: usize| {
-            let map = &fold.ports[side];
-            map.rows_at + self.port_class(map, key.port[side]) * fold.stride
-        };
-        [row, port(0), port(1)]
-    }
-
-    /// The first position of a root without a split tree; `last` when no term holds.
-    #[inline(always)]
-    pub fn first(self, parts: &Parts, last: u32, key: &Key) -> u32 {
+    pub fn first(self, parts: &Parts<'_>, last: u32, key: &Key) -> u32 {
         // SAFETY: the CPU has the instructions, as `new` found.
-        unsafe { self.first_of_parts(parts, last, key) }
+        unsafe {
+            match parts.usual() {
+                Some((chunk, Form::Wide)) => last.min(self.usual::<true, true>(chunk, key)),
+                Some((chunk, Form::Direct)) => last.min(self.usual::<false, true>(chunk, key)),
+                Some((chunk, Form::Plain)) => last.min(self.usual::<false, false>(chunk, key)),
+                None => self.first_of_parts(parts, last, key),
+            }
+        }
+    }
+
+    /// The first positions for many packets.
+    #[inline(always)]
+    pub fn first_of_each(self, parts: &Parts<'_>, last: u32, keys: &[Key], out: &mut [u32]) {
+        // SAFETY: the CPU has the instructions, as `new` found.
+        unsafe {
+            match parts.usual() {
+                Some((chunk, Form::Wide)) => self.each::<true, true>(chunk, last, keys, out),
+                Some((chunk, Form::Direct)) => self.each::<false, true>(chunk, last, keys, out),
+                Some((chunk, Form::Plain)) => self.each::<false, false>(chunk, last, keys, out),
+                None => {
+                    for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
+                        self.batch(parts, last, keys, out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The first term of a chunk of three rows of sixteen words.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    fn usual<const WIDE: bool, const DIRECT: bool>(self, chunk: &Ready<'_>, key: &Key) -> u32 {
+        let rows = self.rows_of::<3, WIDE, DIRECT>(chunk, key);
+        // SAFETY: the CPU has the instructions.
+        unsafe { self.first_of_16(chunk, &rows) }
+    }
+
+    /// The same for many packets: nothing is far away, and one does not wait for another.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    fn each<const WIDE: bool, const DIRECT: bool>(
+        self,
+        chunk: &Ready<'_>,
+        last: u32,
+        keys: &[Key],
+        out: &mut [u32],
+    ) {
+        for (key, out) in keys.iter().zip(out) {
+            let rows = self.rows_of::<3, WIDE, DIRECT>(chunk, key);
+            // SAFETY: the CPU has the instructions.
+            *out = last.min(unsafe { self.first_of_16(chunk, &rows) });
+        }
     }
 
     /// The first positions for at most [`BATCH`] packets: what one of them waits for is asked for
     /// while the others are served.
-    #[inline(always)]
-    pub fn first_of_each(self, parts: &Parts, last: u32, keys: &[Key], out: &mut [u32]) {
-        // SAFETY: the CPU has the instructions, as `new` found.
-        unsafe { self.batch(parts, last, keys, out) }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
-    fn batch(self, parts: &Parts, last: u32, keys: &[Key], out: &mut [u32]) {
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    fn batch(self, parts: &Parts<'_>, last: u32, keys: &[Key], out: &mut [u32]) {
         let mut groups = [Groups::default(); BATCH];
         let mut services = [[0u32; 3]; BATCH];
-        let mut rows = [[0u32; 3]; BATCH];
+        let mut rows = [[std::ptr::null(); 3]; BATCH];
         // The chunk of each packet, where it is the only one it can meet.
-        let mut ahead: [Option<&Chunk>; BATCH] = [None; BATCH];
+        let mut ahead: [Option<&Ready<'_>>; BATCH] = [None; BATCH];
         if !parts.tables.is_empty() {
             for (groups, key) in groups.iter_mut().zip(keys) {
-                *groups = self.groups(&parts.lanes, key);
+                self.groups(&parts.lanes, key, groups);
                 // More are seldom met; behind the last, the first of some table.
                 for at in &groups.at[..4] {
                     self.prefetch(*at);
@@ -222,46 +206,44 @@ impl<'b> Vector<'b> {
             }
         }
         for (at, key) in keys.iter().enumerate().take(BATCH) {
-            if let [(chunk, _)] = parts.chunks_of(key)
-                && chunk.rows == 3
-                && chunk.words > 1
+            if let [chunk] = parts.chunks_of(key)
+                && chunk.row_count == 3
             {
                 ahead[at] = Some(chunk);
                 rows[at] = self.rows(chunk, key);
-                for row in rows[at] {
-                    self.prefetch(row);
-                    self.prefetch(row + 64);
-                }
+                self.prefetch_rows(chunk, &rows[at]);
             }
-            if !parts.tables.is_empty() {
-                services[at] = self.service_rows(&parts.fold, key);
+            if let Some(own) = &parts.services {
+                services[at] = self.service_rows(own, key);
             }
         }
         for (at, (key, out)) in keys.iter().zip(out).enumerate().take(BATCH) {
             let best = self.first_in_groups(&groups[at], key, &services[at], last);
             *out = match ahead[at] {
-                Some(chunk) => best.min(self.first_in_rows(chunk, &rows[at])),
+                // SAFETY: the CPU has the instructions.
+                Some(chunk) => best.min(unsafe { self.first_in_rows(chunk, &rows[at]) }),
                 None => self.first_of_chunks(parts, best, key),
             };
         }
     }
 
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
-    fn first_of_parts(self, parts: &Parts, last: u32, key: &Key) -> u32 {
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    fn first_of_parts(self, parts: &Parts<'_>, last: u32, key: &Key) -> u32 {
         let mut best = last;
-        if !parts.tables.is_empty() {
-            let groups = self.groups(&parts.lanes, key);
-            let services = self.service_rows(&parts.fold, key);
+        if let Some(services) = &parts.services {
+            let mut groups = Groups::default();
+            self.groups(&parts.lanes, key, &mut groups);
+            let services = self.service_rows(services, key);
             best = self.first_in_groups(&groups, key, &services, last);
         }
         self.first_of_chunks(parts, best, key)
     }
 
     /// Where all tables have records that may hold for a packet.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
-    fn groups(self, lanes: &Lanes, key: &Key) -> Groups {
-        let mut groups = Groups::default();
+    fn groups(self, lanes: &Lanes, key: &Key, groups: &mut Groups) {
+        groups.count = 0;
         let ports =
             u64::from(key.proto) << 32 | u64::from(key.port[0]) << 16 | u64::from(key.port[1]);
         let every = |value: u64| _mm512_set1_epi64(value as i64);
@@ -314,13 +296,12 @@ impl<'b> Vector<'b> {
             groups.count += live.count_ones() as usize;
             first += 8;
         }
-        groups
     }
 
     /// The first position that holds in some groups, `last` without. First which records hold by
     /// their addresses, a bit each, then whether their services do: no branch tells one group from
     /// another, so that the CPU waits for all of them at once.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
     fn first_in_groups(self, groups: &Groups, key: &Key, services: &[u32; 3], last: u32) -> u32 {
         let mut best = last;
@@ -350,18 +331,20 @@ impl<'b> Vector<'b> {
     }
 
     /// The first position of the chunks that a packet can meet, if it is before `best`.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
-    fn first_of_chunks(self, parts: &Parts, best: u32, key: &Key) -> u32 {
-        for (chunk, least) in parts.chunks_of(key) {
-            if *least >= best {
+    fn first_of_chunks(self, parts: &Parts<'_>, best: u32, key: &Key) -> u32 {
+        let chunks = parts.chunks_of(key);
+        if let [chunk] = chunks {
+            // SAFETY: the CPU has the instructions.
+            return best.min(unsafe { self.first_of_chunk(chunk, key) });
+        }
+        for chunk in chunks {
+            if chunk.least >= best {
                 break;
             }
-            let found = if chunk.rows == 3 {
-                self.chunk::<3>(chunk, key)
-            } else {
-                self.chunk::<5>(chunk, key)
-            };
+            // SAFETY: the CPU has the instructions.
+            let found = unsafe { self.first_of_chunk(chunk, key) };
             if found != NONE {
                 return best.min(found);
             }
@@ -369,90 +352,8 @@ impl<'b> Vector<'b> {
         best
     }
 
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
-    #[inline]
-    fn chunk<const ROWS: usize>(self, chunk: &Chunk, key: &Key) -> u32 {
-        self.first_in_rows(chunk, &self.rows::<ROWS>(chunk, key))
-    }
-
-    /// Where the rows of a chunk are that a packet's fields lead to.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
-    #[inline]
-    fn rows<const ROWS: usize>(self, chunk: &Chunk, key: &Key) -> [u32; ROWS] {
-        let [source, destination] = &chunk.addresses;
-        let stride = chunk.stride;
-        let mut rows = [0; ROWS];
-        let class = |map: &AddressMap, side: usize| {
-            map.rows_at + stride * self.address_class(map, key.address[side] as u32)
-        };
-        rows[0] = class(source, 0);
-        rows[1] = class(destination, 1);
-        rows[2] = self.fold_row(&chunk.fold, key);
-        for side in 0..ROWS - 3 {
-            let map = &chunk.ports[side];
-            rows[3 + side] = map.rows_at + stride * self.port_class(map, key.port[side]);
-        }
-        rows
-    }
-
-    /// The position of the first term that holds by all rows; [`NONE`] without.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
-    #[inline]
-    fn first_in_rows<const ROWS: usize>(self, chunk: &Chunk, rows: &[u32; ROWS]) -> u32 {
-        if chunk.words == 1 {
-            let word = rows
-                .iter()
-                .fold(u64::MAX, |word, row| word & self.at::<u64>(*row));
-            return match word {
-                0 => NONE,
-                word => self.at(chunk.positions_at + word.trailing_zeros() * 4),
-            };
-        }
-        let mut from = 0;
-        while from < chunk.words {
-            let left = chunk.words - from;
-            let low = self.and_words(rows, from, left.min(8));
-            let high = self.and_words(rows, from + 8, left.saturating_sub(8).min(8));
-            let found = u32::from(_mm512_test_epi64_mask(low, low))
-                | u32::from(_mm512_test_epi64_mask(high, high)) << 8;
-            if found != 0 {
-                let mut words = [0u64; 16];
-                // SAFETY: eight words each, of sixteen.
-                unsafe {
-                    _mm512_storeu_si512(words.as_mut_ptr().cast(), low);
-                    _mm512_storeu_si512(words.as_mut_ptr().add(8).cast(), high);
-                }
-                let at = found.trailing_zeros();
-                let bit = words[at as usize & 15].trailing_zeros();
-                return self.at(chunk.positions_at + ((from + at) * 64 + bit) * 4);
-            }
-            from += 16;
-        }
-        NONE
-    }
-
-    /// The AND of `count` words of rows from word `first` on; zero behind them.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
-    #[inline]
-    fn and_words<const ROWS: usize>(self, rows: &[u32; ROWS], first: u32, count: u32) -> __m512i {
-        let lanes = ((1u32 << count) - 1) as u8;
-        let load = |row: u32| {
-            let from = self
-                .bytes
-                .as_ptr()
-                .wrapping_add((row + 8 + first * 8) as usize);
-            // SAFETY: only lanes of words that the row has are read.
-            unsafe { _mm512_maskz_loadu_epi64(lanes, from.cast()) }
-        };
-        let mut all = load(rows[0]);
-        for row in &rows[1..] {
-            all = _mm512_and_si512(all, load(*row));
-        }
-        all
-    }
-
     /// The first position of a group of `layout::Record4` that holds, two records at once.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
     fn group_of_ranges(self, at: u32, count: u32, key: &Key, services: &[u32; 3]) -> u32 {
         // Each field twice: in the place of its first value, and of last less first.
@@ -495,7 +396,7 @@ impl<'b> Vector<'b> {
 
     /// Which records of a group hold by their addresses: bit `2 n` for the first four, `2 n + 1`
     /// for the others.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
     fn group(self, at: u32, count: u32, key: &Key) -> u8 {
         let pair = key.address[0] as u32 as i64 | (key.address[1] as u32 as i64) << 32;

@@ -222,6 +222,7 @@ impl Place {
             interfaces: hand.interfaces,
             services: &self.root.services,
             blocks_max: BLOCKS_MAX,
+            alone: false,
         };
         let mut expected = BYTES + BYTES_A_TERM * terms.len();
         loop {
@@ -301,10 +302,7 @@ fn clear_bit(hand: &mut Hand<'_, impl Store>, chunk: &Chunk, bit: u32) {
         (chunk.fold.rows, chunk.fold.rows_at, chunk.fold.stride),
     ];
     let (rows, rows_at, stride) = fields.into_iter().min().unwrap_or(fields[0]);
-    let word = match chunk.words {
-        1 => 0,
-        _ => 8 + bit / 64 * 8,
-    };
+    let word = bit / 64 * 8;
     for row in 0..rows {
         let offset = rows_at + row * stride + word;
         let old: u64 = at(hand.image, offset);

@@ -3,9 +3,10 @@
 use super::Error;
 use super::walk::{Checked, Checker, hold};
 use crate::image::layout::{
-    AddressMap, CELLS_MAX, CHUNK_TERMS_MAX, Chunk, FOLD_APART, FOLD_LINKS, FOLD_PORTS, Fold, Map,
-    Root, SEARCH_STEPS_MAX, SMALL_CELLS_MAX,
+    ALIGN, AddressMap, CELLS_MAX, CHUNK_TERMS_MAX, Chunk, FOLD_APART, FOLD_LINKS, FOLD_PORTS, Fold,
+    Map, Root, SEARCH_STEPS_MAX, SMALL_CELLS_MAX, row_words,
 };
+use crate::lookup::class::port_class;
 use std::collections::BTreeSet;
 
 impl Checker<'_, '_> {
@@ -25,17 +26,19 @@ impl Checker<'_, '_> {
             "a chunk's terms",
         )?;
         hold(chunk.words == chunk.terms.div_ceil(64), "a chunk's words")?;
-        let stride = if chunk.words == 1 {
-            8
-        } else {
-            (chunk.words + 1) * 8
-        };
+        let stride = row_words(chunk.words) * 8;
         hold(chunk.stride == stride, "a chunk's stride")?;
         hold(chunk.rows == 3 || chunk.rows == 5, "a chunk's rows")?;
-        self.array(chunk.positions_at, chunk.terms, 4, "positions")?;
-        for term in 0..chunk.terms {
+        let numbers = stride * 8 + 1;
+        self.array(chunk.positions_at, numbers, 4, "positions")?;
+        for term in 0..numbers {
             let position: u32 = self.image.read(chunk.positions_at + term * 4);
-            hold(position < root.entries, "a term's position")?;
+            let fits = if term < chunk.terms {
+                position < root.entries
+            } else {
+                position == u32::MAX
+            };
+            hold(fits, "a term's position")?;
         }
         for map in &chunk.addresses {
             self.address_map(map, root)?;
@@ -53,20 +56,36 @@ impl Checker<'_, '_> {
         Ok(())
     }
 
-    /// That rows are inside the image, and have no bits beyond the chunk's terms and words.
+    /// That rows are inside the image, with their summary words, and have no bits beyond the
+    /// chunk's terms.
     fn rows(&self, at: u32, rows: u32, chunk: &Chunk) -> Checked {
         self.array(at, rows, chunk.stride as usize, "rows")?;
-        let beyond = match chunk.terms % 64 {
-            0 => 0,
-            bits => u64::MAX << bits,
-        };
+        if chunk.words > 1 {
+            hold(at.is_multiple_of(ALIGN as u32), "where rows begin")?;
+            let before = u64::from(rows) * 8;
+            hold(before <= u64::from(at), "summary words")?;
+            self.array(at - before as u32, rows, 8, "summary words")?;
+        }
         for row in 0..rows {
-            let row_at = at + row * chunk.stride;
-            let last: u64 = self.image.read(row_at + chunk.stride - 8);
-            hold(last & beyond == 0, "a row's last word")?;
-            if chunk.words > 1 && chunk.words < 64 {
-                let summary: u64 = self.image.read(row_at);
-                hold(summary >> chunk.words == 0, "a row's summary")?;
+            let mut summary = 0;
+            for word in 0..chunk.stride / 8 {
+                let bits: u64 = self.image.read(at + row * chunk.stride + word * 8);
+                let beyond = match chunk.terms.saturating_sub(word * 64) {
+                    0 => u64::MAX,
+                    terms @ 1..64 => u64::MAX << terms,
+                    _ => 0,
+                };
+                hold(bits & beyond == 0, "a row's words")?;
+                summary |= u64::from(bits != 0) << word;
+            }
+            // Bits too many only cost time, and are there where a rule was taken out.
+            if chunk.words > 1 {
+                let own: u64 = self.image.read(at - (row + 1) * 8);
+                let beyond = u64::MAX.checked_shl(chunk.words).unwrap_or(0);
+                hold(
+                    own & summary == summary && own & beyond == 0,
+                    "a row's summary",
+                )?;
             }
         }
         Ok(())
@@ -142,6 +161,11 @@ impl Checker<'_, '_> {
             self.port_map(destination)?;
             let count = u64::from(source.rows) * u64::from(destination.rows);
             hold(count <= u64::from(fold.pairs), "a fold's pairs")?;
+            let [first, second] = fold.direct_at.map(|at| at == 0);
+            hold(first == second, "classes by port")?;
+            for side in 0..2 {
+                self.direct(fold.direct_at[side], &fold.ports[side])?;
+            }
             pairs = self.numbers(fold.pairs_at, fold.pairs, 1 << 16, "a fold's pairs")?;
         }
         let cells = u64::from(pairs + 1) * u64::from(fold.small_classes);
@@ -158,6 +182,24 @@ impl Checker<'_, '_> {
         self.numbers(map.table_at, 256, map.blocks, "a block of ports")?;
         let count = 256 * map.blocks;
         self.numbers(map.table_at + 512, count, map.rows, "a class of ports")?;
+        Ok(())
+    }
+
+    /// That classes by port, where they are, are those by blocks.
+    fn direct(&self, at: u32, map: &Map) -> Checked {
+        if at == 0 {
+            return Ok(());
+        }
+        let what = "classes by port";
+        self.array(at, 1 << 16, 2, what)?;
+        for port in 0..1 << 16 {
+            let class: u16 = self.image.read(at + port * 2);
+            let class = u32::from(class);
+            hold(
+                class == port_class(self.image.bytes(), map, port as u16),
+                what,
+            )?;
+        }
         Ok(())
     }
 
@@ -233,6 +275,14 @@ impl Checker<'_, '_> {
                 }
             }
             blocks = below;
+        }
+        if map.wide_at > 0 {
+            self.array(map.wide_at, 1 << 16, 4, what)?;
+            for part in 0..1 << 16 {
+                let at = cell(map.rows + (part >> 8));
+                let at = cell((at >> 8) + (part & at & 255));
+                hold(self.image.read::<u32>(map.wide_at + part * 4) == at, what)?;
+            }
         }
         Ok(())
     }

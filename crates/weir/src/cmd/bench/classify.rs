@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use std::path::PathBuf;
 use std::time::Instant;
 use weir_engine::compile::{Compiled, Options, compile};
-use weir_engine::image::Image;
+use weir_engine::image::{Aligned, Image};
 use weir_engine::update::{Here, Kept};
 use weir_policy::model::Policy;
 
@@ -142,7 +142,8 @@ fn walkers(
     expected: &[u32],
     progress: &mut Progress,
 ) -> anyhow::Result<(Vec<Measured>, Vec<walk::Absent>)> {
-    let image = Image::from_bytes(&compiled.image).or_exit(Exit::Kernel, "the image is wrong")?;
+    let lines = Aligned::of(&compiled.image);
+    let image = Image::from_bytes(lines.bytes()).or_exit(Exit::Kernel, "the image is wrong")?;
     let asked = Asked::new(&image, set, &trace.packets)
         .ok_or_else(|| failure(Exit::Kernel, "the image has no root for the filters"))?;
     let effort = Effort {

@@ -1,0 +1,266 @@
+//! Rows of bits by vectors: from a packet's fields to its rows, and the first bit of their AND.
+//!
+//! In: [`Ready`], the tables of a chunk. Read without bounds checks: `image::check` has followed
+//! every table to its end, so that classes are below the number of rows whatever the packet.
+
+use super::Vector;
+use crate::lookup::class::search_v4;
+use crate::lookup::ready::{Addresses, Cells, Folded, Numbers, Ready, Services};
+use crate::lookup::{Key, NONE};
+use std::arch::x86_64::{
+    __m512i, _mm512_and_si512, _mm512_loadu_si512, _mm512_maskz_loadu_epi64, _mm512_test_epi64_mask,
+};
+
+/// The number at a place.
+#[inline(always)]
+fn number(table: Numbers<'_>, at: u32) -> u32 {
+    debug_assert!((at as usize) < table.len());
+    // SAFETY: see the module's head; places are classes and sums of classes that were checked.
+    u16::from_le_bytes(unsafe { *table.get_unchecked(at as usize) }).into()
+}
+
+/// The number at a place.
+#[inline(always)]
+fn cell(table: Cells<'_>, at: u32) -> u32 {
+    debug_assert!((at as usize) < table.len());
+    // SAFETY: as above.
+    u32::from_le_bytes(unsafe { *table.get_unchecked(at as usize) })
+}
+
+#[inline(always)]
+fn port_class(table: Numbers<'_>, port: u16) -> u32 {
+    let block = number(table, u32::from(port >> 8));
+    number(table, 256 + block * 256 + u32::from(port & 255))
+}
+
+#[inline(never)]
+fn search(bytes: &[u8], map: &Addresses<'_>, address: u32) -> u32 {
+    search_v4(bytes, &map.map, address)
+}
+
+/// `WIDE`: the map has cells for the first two steps.
+#[inline(always)]
+fn address_class<const WIDE: bool>(bytes: &[u8], map: &Addresses<'_>, address: u32) -> u32 {
+    if WIDE {
+        let mut at = cell(map.wide, address >> 16);
+        at = cell(map.tree, (at >> 8) + (address >> 8 & at & 255));
+        at = cell(map.tree, (at >> 8) + (address & at & 255));
+        return at >> 8;
+    }
+    if map.top.is_empty() {
+        return search(bytes, map, address);
+    }
+    let mut at = cell(map.top, address >> 24);
+    at = cell(map.tree, (at >> 8) + (address >> 16 & at & 255));
+    at = cell(map.tree, (at >> 8) + (address >> 8 & at & 255));
+    at = cell(map.tree, (at >> 8) + (address & at & 255));
+    at >> 8
+}
+
+/// The class of all fields but addresses and ports.
+#[inline(always)]
+fn small_class(folded: &Folded<'_>, key: &Key) -> u32 {
+    let form = number(folded.small[0], key.proto.into())
+        + number(folded.small[1], key.kind.into())
+        + number(folded.small[2], key.flags.into());
+    let form = number(folded.forms, form);
+    if !folded.has_links {
+        return form;
+    }
+    let link =
+        number(folded.small[3], key.class[0].into()) + number(folded.small[4], key.class[1].into());
+    let link = number(folded.links, link);
+    number(folded.smalls, form * folded.link_classes + link)
+}
+
+/// The number of the row that all fields but the addresses lead to. `DIRECT`: there are classes by
+/// port.
+#[inline(always)]
+fn folded_class<const DIRECT: bool>(folded: &Folded<'_>, key: &Key) -> u32 {
+    let small = small_class(folded, key);
+    // Without ports, a table for nothing: no branch.
+    let port = |side: usize| match DIRECT {
+        true => number(folded.direct[side], key.port[side].into()),
+        false => port_class(folded.ports[side], key.port[side]),
+    };
+    let (source, destination) = (port(0), port(1));
+    let pair = number(folded.pairs, source * folded.columns + destination);
+    number(folded.cells, pair * folded.small_classes + small)
+}
+
+/// Where rows begin.
+pub type Rows<const ROWS: usize> = [*const u8; ROWS];
+
+impl Vector<'_> {
+    /// Where the rows are whose AND says which services hold.
+    #[inline(always)]
+    pub(super) fn service_rows(self, services: &Services<'_>, key: &Key) -> [u32; 3] {
+        let folded = &services.folded;
+        let small = small_class(folded, key);
+        let row = |at: usize, class: u32| services.rows_at[at] + class * services.stride;
+        let port = |side: usize| port_class(folded.ports[side], key.port[side]);
+        [
+            row(0, number(folded.cells, small)),
+            row(1, port(0)),
+            row(2, port(1)),
+        ]
+    }
+
+    /// The rows of a chunk that a packet's fields lead to. `ROWS` is the chunk's `row_count`.
+    #[inline(always)]
+    pub(super) fn rows<const ROWS: usize>(self, chunk: &Ready<'_>, key: &Key) -> Rows<ROWS> {
+        self.rows_of::<ROWS, false, false>(chunk, key)
+    }
+
+    /// The same; `WIDE` and `DIRECT` as [`Ready::is_wide`] and [`Ready::is_direct`] say, or not.
+    #[inline(always)]
+    pub(super) fn rows_of<const ROWS: usize, const WIDE: bool, const DIRECT: bool>(
+        self,
+        chunk: &Ready<'_>,
+        key: &Key,
+    ) -> Rows<ROWS> {
+        let row = |field: usize, class: u32| {
+            let from = chunk.rows[field].as_ptr();
+            from.wrapping_add(class as usize * chunk.stride as usize)
+        };
+        let mut rows = [std::ptr::null(); ROWS];
+        let class = |side: usize| {
+            let address = key.address[side] as u32;
+            address_class::<WIDE>(self.bytes, &chunk.addresses[side], address)
+        };
+        rows[0] = row(0, class(0));
+        rows[1] = row(1, class(1));
+        rows[2] = row(2, folded_class::<DIRECT>(&chunk.folded, key));
+        for side in 0..ROWS - 3 {
+            rows[3 + side] = row(3 + side, port_class(chunk.ports[side], key.port[side]));
+        }
+        rows
+    }
+
+    /// Asks for what [`Self::first_in_rows`] reads first.
+    #[inline(always)]
+    pub(super) fn prefetch_rows<const ROWS: usize>(self, chunk: &Ready<'_>, rows: &Rows<ROWS>) {
+        for row in rows {
+            self.prefetch_line(*row);
+            if chunk.words > 8 {
+                self.prefetch_line(row.wrapping_add(64));
+            }
+        }
+    }
+
+    /// The position of the first term of a chunk that holds; [`NONE`] without.
+    ///
+    /// # Safety
+    /// The CPU has the instructions, here and below.
+    #[inline(always)]
+    pub(super) unsafe fn first_of_chunk(self, chunk: &Ready<'_>, key: &Key) -> u32 {
+        // SAFETY: as the caller says.
+        unsafe {
+            match chunk.row_count {
+                3 => self.first_in_rows(chunk, &self.rows::<3>(chunk, key)),
+                _ => self.first_in_rows(chunk, &self.rows::<5>(chunk, key)),
+            }
+        }
+    }
+
+    /// The position of the first term that holds by all rows; [`NONE`] without.
+    #[inline(always)]
+    pub(super) unsafe fn first_in_rows<const ROWS: usize>(
+        self,
+        chunk: &Ready<'_>,
+        rows: &Rows<ROWS>,
+    ) -> u32 {
+        // SAFETY: as the caller says.
+        unsafe {
+            match chunk.stride / 8 {
+                16 => self.first_of_16(chunk, rows),
+                wide @ ..=8 => {
+                    let set = u32::from(nonzero(rows, 0, ((1u32 << wide) - 1) as u8));
+                    // Without any, the last word is looked at, in which there is none either.
+                    term(chunk, rows, (set | 1 << (wide - 1)).trailing_zeros())
+                }
+                _ => self.first_in_long_rows(chunk, rows),
+            }
+        }
+    }
+
+    /// The same for rows of sixteen words.
+    #[inline(always)]
+    pub(super) unsafe fn first_of_16<const ROWS: usize>(
+        self,
+        chunk: &Ready<'_>,
+        rows: &Rows<ROWS>,
+    ) -> u32 {
+        // SAFETY: as the caller says.
+        let set = unsafe { nonzero16(rows, 0) };
+        term(chunk, rows, (set | 1 << 15).trailing_zeros())
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    fn first_in_long_rows<const ROWS: usize>(self, chunk: &Ready<'_>, rows: &Rows<ROWS>) -> u32 {
+        let wide = chunk.stride / 8;
+        let mut from = 0;
+        while from < wide {
+            // SAFETY: the CPU has the instructions.
+            let set = unsafe {
+                match wide - from {
+                    8 => u32::from(nonzero(rows, from, 0xff)),
+                    _ => nonzero16(rows, from),
+                }
+            };
+            if set != 0 {
+                return term(chunk, rows, from + set.trailing_zeros());
+            }
+            from += 16;
+        }
+        NONE
+    }
+}
+
+/// Which of the sixteen words from word `from` on are not zero in the AND of all rows.
+#[inline(always)]
+unsafe fn nonzero16<const ROWS: usize>(rows: &Rows<ROWS>, from: u32) -> u32 {
+    // SAFETY: as the caller says.
+    unsafe {
+        let low = u32::from(nonzero(rows, from, 0xff));
+        low | u32::from(nonzero(rows, from + 8, 0xff)) << 8
+    }
+}
+
+/// The position of the first bit of one word of the AND of all rows; without, the number behind all
+/// terms says so.
+#[inline(always)]
+fn term<const ROWS: usize>(chunk: &Ready<'_>, rows: &Rows<ROWS>, word: u32) -> u32 {
+    let own = |row: &*const u8| {
+        let from = row.wrapping_add(word as usize * 8).cast::<u64>();
+        // SAFETY: rows are inside the image with all their words, see the module's head.
+        unsafe { from.read_unaligned() }
+    };
+    let all = rows.iter().fold(u64::MAX, |all, row| all & own(row));
+    let bit = all.trailing_zeros();
+    // Zero has 64: in the last word of the row that is the number behind all terms.
+    debug_assert!(all != 0 || word + 1 == chunk.stride / 8);
+    cell(chunk.positions, word * 64 + bit)
+}
+
+/// Which of eight words from word `from` on, of those in `lanes`, are not zero in the AND of rows.
+#[inline(always)]
+unsafe fn nonzero<const ROWS: usize>(rows: &Rows<ROWS>, from: u32, lanes: u8) -> u8 {
+    // SAFETY: the CPU has the instructions, as the caller says; rows have these words, and of
+    // shorter rows only `lanes` are read.
+    unsafe {
+        let load = |row: *const u8| -> __m512i {
+            let from = row.wrapping_add(from as usize * 8);
+            match lanes {
+                0xff => _mm512_loadu_si512(from.cast()),
+                _ => _mm512_maskz_loadu_epi64(lanes, from.cast()),
+            }
+        };
+        let mut all = load(rows[0]);
+        for row in &rows[1..] {
+            all = _mm512_and_si512(all, load(*row));
+        }
+        _mm512_test_epi64_mask(all, all)
+    }
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The first entry of a root that holds, where its leaf has one chunk at most: what the short way of
+ * packets asks (lane_walk.h). Says the same as lookup_step. Words of rows are looked at without
+ * branches, four at once: which of them has the first bit cannot be foretold, and a branch that was
+ * guessed wrong costs as much as eight words.
+ */
+#ifndef WEIR_FIRST_H
+#define WEIR_FIRST_H
+
+#include "classify.h"
+
+/* Programs with room on the stack spare the verifier: see leaf_of. */
+#ifndef LANE_ROOMY
+#define LANE_ROOMY 0
+#endif
+
+/* What a lookup found: the first position, and where it is known which come after it. */
+struct weir_first {
+	__u64 rest;		/* terms behind the first */
+	__u32 positions_at;	/* of the terms */
+	__u32 position;
+	bool complete;		/* no entries hold but those of the terms, and the last */
+};
+
+/* All ones when the word is 0. */
+static __always_inline __u64 is_zero(__u64 word)
+{
+	word |= -word;
+	OPAQUE(word);
+	word = (word >> 63) - 1;
+	OPAQUE(word);
+	return word;
+}
+
+/* b where a mask has ones, else a. */
+static __always_inline __u64 either(__u64 a, __u64 b, __u64 mask)
+{
+	return a ^ ((a ^ b) & mask);
+}
+
+/*
+ * The first word that is not zero of the AND of all rows; 0 without. `at` becomes its number. Rows of
+ * one or two words have others behind them, which are left out.
+ */
+static __always_inline __u64 first_word(const __u8 *image, __u64 mask,
+					const struct weir_chunk *chunk,
+					const __u64 rows[WEIR_ROWS_MAX], __u32 *at)
+{
+	const __u64 *r[WEIR_ROWS_MAX];
+	__u32 words = chunk->words;
+	bool five = chunk->rows > 3;
+	__u64 none;
+
+	r[0] = IMAGE_AT(__u64, image, mask, rows[0]);
+	r[1] = IMAGE_AT(__u64, image, mask, rows[1]);
+	r[2] = IMAGE_AT(__u64, image, mask, rows[2]);
+	r[3] = IMAGE_AT(__u64, image, mask, rows[3]);
+	r[4] = IMAGE_AT(__u64, image, mask, rows[4]);
+	if (words < 3) {
+		__u64 w0 = r[0][0] & r[1][0] & r[2][0] & r[3][0] & r[4][0];
+		__u64 w1 = r[0][1] & r[1][1] & r[2][1] & r[3][1] & r[4][1] & below32(1, words);
+
+		none = is_zero(w0);
+		*at = 1 & none;
+		return either(w0, w1, none);
+	}
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < 64; i += 4) {
+		__u64 w0 = r[0][0] & r[1][0] & r[2][0], w1 = r[0][1] & r[1][1] & r[2][1];
+		__u64 w2 = r[0][2] & r[1][2] & r[2][2];
+		__u64 w3 = r[0][3] & r[1][3] & r[2][3];
+
+		if (five) {
+			w0 &= r[3][0] & r[4][0];
+			w1 &= r[3][1] & r[4][1];
+			w2 &= r[3][2] & r[4][2];
+			w3 &= r[3][3] & r[4][3];
+			r[3] += 4;
+			r[4] += 4;
+		}
+		if (w0 | w1 | w2 | w3) {
+			none = is_zero(w0 | w1);
+			w0 = either(w0, w2, none);
+			w1 = either(w1, w3, none);
+			*at = i + (2 & none);
+			none = is_zero(w0);
+			*at += 1 & none;
+			return either(w0, w1, none);
+		}
+		if (i + 4 >= words)
+			break;
+		r[0] += 4;
+		r[1] += 4;
+		r[2] += 4;
+	}
+	*at = 0;
+	return 0;
+}
+
+/* The entries of one chunk that hold. */
+static __always_inline void chunk_first(const __u8 *image, __u64 mask, __u32 chunk_at, bool v6,
+					const struct weir_packet *p, struct weir_first *f)
+{
+	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, chunk_at);
+	__u64 rows[WEIR_ROWS_MAX], summary, word;
+	__u32 at;
+
+	summary = chunk_rows(image, mask, c, v6, p, rows);
+	word = first_word(image, mask, c, rows, &at);
+	f->positions_at = c->positions_at + at * 256;
+	if (!word)
+		return;
+	f->position = IMAGE_U32(image, mask, f->positions_at + lowest_bit(word) * 4);
+	f->rest = word & (word - 1);
+	f->complete &= !(summary >> (at & 63) >> 1);
+}
+
+/*
+ * The first entry that holds. False: not known this way, because there are several chunks. `tables`:
+ * whether there may be any.
+ */
+static __always_inline bool lookup_first(const __u8 *image, __u64 mask, const struct weir_root *root,
+					 bool tables, bool v6,
+					 const struct weir_packet *p, __u32 zero,
+					 struct weir_first *f)
+{
+	struct weir_leaf leaf = { .chunks_at = root->chunks_at, .chunks = root->chunks };
+	__u32 last = root->entries - 1, hashed = WEIR_NONE;
+
+	if (unlikely(root->splits))
+		leaf = leaf_of(image, mask, root, v6 && !LANE_ROOMY, p);
+	if (unlikely(leaf.chunks > 1))
+		return false;
+	f->position = WEIR_NONE;
+	f->rest = 0;
+	f->complete = true;
+	if (tables && root->tables) {
+		hashed = probe_tables(image, mask, root, v6, p, 0, zero);
+		f->complete = false;
+	}
+	if (leaf.chunks)
+		chunk_first(image, mask, leaf.chunks_at, v6, p, f);
+	f->position = hashed < f->position ? hashed : f->position;
+	f->position = f->position < last ? f->position : last;
+	return true;
+}
+
+#endif
