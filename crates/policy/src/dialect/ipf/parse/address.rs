@@ -152,7 +152,9 @@ impl Parser<'_, '_, '_> {
             return Ok(vec![self.interface_address(name.clone())?]);
         }
         let looks_wrong = name.starts_with(|c: char| c.is_ascii_digit()) || name.contains(':');
-        if looks_wrong || name.is_empty() {
+        // Pieces that only together are this word: as a name it would not print back.
+        let glued = name.eq_ignore_ascii_case("any");
+        if looks_wrong || glued || name.is_empty() {
             let message = format!("`{name}` is no address");
             let found = Diagnostic::error("bad-address", self.since(start), message);
             return Err(Box::new(

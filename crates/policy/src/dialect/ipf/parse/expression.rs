@@ -52,10 +52,21 @@ impl Parser<'_, '_, '_> {
             let found = Diagnostic::error("expression", at, "an expression without terms");
             return Err(Box::new(found.help("write `field = value;`")));
         }
-        let family = terms.iter().find_map(|term| match term.test {
+        let mut families = terms.iter().filter_map(|term| match term.test {
             TermTest::Address(family, ..) => Some(family),
             _ => None,
         });
+        let family = families.next();
+        let fixed = product.iter().filter_map(|rule| rule.family);
+        if let Some(family) = family
+            && families.chain(fixed).any(|other| other != family)
+        {
+            let message = "fields of one family in a rule of the other";
+            let found = Diagnostic::error("family", at, message);
+            return Err(Box::new(
+                found.help("write one rule for IPv4 and one for IPv6"),
+            ));
+        }
         each(product, |rule: &mut Rule| {
             rule.family = family.or(rule.family);
             rule.matching = Matching::Expression(terms.clone());
