@@ -214,7 +214,17 @@ fn negation_only_where_it_exists() {
 
 #[test]
 fn modules_that_are_only_known_are_kept_word_for_word() {
-    for spec in grammar::all().filter(|spec| spec.tier == Tier::Known) {
+    // The others, whose values are read, are tried by what iptables-save printed of them
+    // (iptables_original.rs).
+    let in_words = |spec: &&ModuleSpec| {
+        let word = |option: &OptionSpec| matches!(option.kind, Kind::Words(_));
+        let kept = |option: &OptionSpec| word(option) || matches!(option.kind, Kind::Flag);
+        let flags_alone = !spec.options.is_empty() && !spec.options.iter().any(word);
+        spec.tier == Tier::Known && spec.options.iter().all(kept) && !flags_alone
+    };
+    let modules: Vec<&ModuleSpec> = grammar::all().filter(in_words).collect();
+    assert!(modules.len() > 10, "{} modules", modules.len());
+    for spec in modules {
         let family = match spec.families {
             grammar::Families::Only(family) => family,
             grammar::Families::Both => Family::V4,

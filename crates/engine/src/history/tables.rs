@@ -106,7 +106,7 @@ pub fn hash_limit(words: &mut [u64], seed: &Seed, record: &Record, p: &Key, now_
             record.b.saturating_mul(1000),
         )
     } else {
-        (10, record.a, record.a.saturating_mul(record.b))
+        (1000, record.a, record.a.saturating_mul(record.b))
     };
     let waited = now_ms.saturating_sub(words[at + 6]);
     let mut missing = words[at + 5];

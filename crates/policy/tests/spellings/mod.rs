@@ -155,6 +155,7 @@ pub static SPELLINGS: &[Spelling] = &[
         "--update --seconds {1-255} --reap --rttl --rsource", "! --update --name {word}",
         "--remove --name {word} --mask {mask}", "! --rcheck", "! --remove",
     ]),
+    m("quota", "", &["--quota {0-65535}"]),
     m("statistic", "", &[
         "--mode random --probability 0.5", "--mode random ! --probability 0.{0-65535}",
         "--mode nth --every 7 --packet {0-6}", "--mode nth ! --every {1-255}",
@@ -246,11 +247,12 @@ pub static SPELLINGS: &[Spelling] = &[
     j("CONNMARK", "", &[
         "--set-mark {mark}", "--set-xmark {mark}", "--and-mark 3", "--or-mark 3", "--xor-mark 3",
         "--save-mark", "--save-mark --mask 0xff", "--restore-mark --nfmask 0xf --ctmask 0xf0",
-        "--restore-mark",
+        "--restore-mark", "--set-xmark {mark} --left-shift-mark {0-31}",
+        "--set-xmark {mark} --right-shift-mark {0-31}",
     ]).at(Table::Mangle, "FORWARD"),
     j("CT", "", &[
         "--notrack", "--helper ftp", "--timeout slow", "--ctevents new,mark --expevents new",
-        "--zone 3", "--zone-orig mark",
+        "--zone 3", "--zone-orig mark", "--zone-reply 7",
     ]).at(Table::Raw, "PREROUTING"),
     j("NOTRACK", "", &[""]).at(Table::Raw, "OUTPUT"),
     j("DSCP", "", &["--set-dscp {0-63}", "--set-dscp-class CS3"]).at(Table::Mangle, "FORWARD"),

@@ -8,7 +8,7 @@ use crate::describe::places;
 use crate::enforce;
 use crate::exit::Exit;
 use crate::kernel::{Kernel, plane_error};
-use crate::output::{Output, Paint, bytes, count, number, report, utc};
+use crate::output::{Output, Paint, bytes, count, number, report, utc_in_words};
 use crate::state::boot_time_ms;
 use serde::Serialize;
 use std::time::{Duration, UNIX_EPOCH};
@@ -221,7 +221,7 @@ fn text(answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
     if let Some(seconds) = answer.applied_at {
         out.line(format!(
             "since: {}",
-            utc(UNIX_EPOCH + Duration::from_secs(seconds))
+            utc_in_words(UNIX_EPOCH + Duration::from_secs(seconds))
         ))?;
     }
     for place in &answer.places {

@@ -8,7 +8,7 @@ mod json;
 mod text;
 
 pub use json::report;
-pub use text::{Align, Paint, Table, bytes, count, number, utc};
+pub use text::{Align, Paint, Table, bytes, count, number, utc, utc_in_words};
 
 use crate::exit::OutputFailed;
 use std::io::{IsTerminal, Write};

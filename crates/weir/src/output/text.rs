@@ -96,6 +96,12 @@ pub fn utc(time: SystemTime) -> String {
     )
 }
 
+/// A time to the second, as people read it.
+pub fn utc_in_words(time: SystemTime) -> String {
+    let exact = utc(time);
+    format!("{} {} UTC", &exact[..10], &exact[11..19])
+}
+
 /// Which side of a column is flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
@@ -180,6 +186,7 @@ mod tests {
         assert_eq!(at(951_782_399), "2000-02-28T23:59:59.000007Z");
         assert_eq!(at(951_782_400), "2000-02-29T00:00:00.000007Z");
         assert_eq!(at(1_795_176_000), "2026-11-20T12:00:00.000007Z");
+        assert_eq!(utc_in_words(UNIX_EPOCH), "1970-01-01 00:00:00 UTC");
         assert_eq!(count(1, "rule", "rules"), "1 rule");
         assert_eq!(count(2000, "rule", "rules"), "2,000 rules");
     }
