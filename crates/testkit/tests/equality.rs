@@ -108,7 +108,7 @@ fn the_image_without_reductions_equals_the_evaluator() {
 #[test]
 fn large_chains_equal_the_evaluator() {
     let shape = Shape {
-        rules_max: 200,
+        rules_max: 160,
         chains_max: 1,
         ..Shape::default()
     };
