@@ -135,6 +135,15 @@ impl Addresses {
             Addresses::Range(first, last) => (first..=last).contains(&address),
         }
     }
+
+    /// As languages without ranges of addresses write it: a prefix, or `any`. `None` for a range.
+    pub fn prefix_or_any(self, family: Family) -> Option<String> {
+        match self {
+            Addresses::Prefix(prefix) if prefix.length > 0 => Some(prefix.text(family)),
+            Addresses::Any | Addresses::Prefix(_) => Some("any".to_owned()),
+            Addresses::Range(..) => None,
+        }
+    }
 }
 
 /// An inclusive range of ports.

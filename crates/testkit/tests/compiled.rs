@@ -4,16 +4,8 @@
 use weir_engine::compile::{Options, compile};
 use weir_engine::run::{Reference, Runner};
 use weir_policy::eval::{Evaluator, Passage};
-use weir_policy::model::{Family, Hook, Op, RuleId};
-use weir_testkit::random::{PacketSource, Shape, policy};
-
-const HOOKS: [Hook; 5] = [
-    Hook::Prerouting,
-    Hook::Input,
-    Hook::Forward,
-    Hook::Output,
-    Hook::Postrouting,
-];
+use weir_policy::model::{Family, Op, RuleId};
+use weir_testkit::random::{HOOKS, PacketSource, Shape, policy};
 
 /// Runs packets through both and compares everything.
 fn compare(seed: u64, shape: Shape, options: &Options, packets: usize) {

@@ -9,15 +9,8 @@ use weir_engine::compile::Options;
 use weir_policy::model::Hook;
 use weir_testkit::compare::{case, model};
 use weir_testkit::equality::{Comparison, Tally};
-use weir_testkit::random::{Shape, ipfw, policy};
+use weir_testkit::random::{HOOKS, Shape, ipfw, policy};
 
-const ALL_HOOKS: [Hook; 5] = [
-    Hook::Prerouting,
-    Hook::Input,
-    Hook::Forward,
-    Hook::Output,
-    Hook::Postrouting,
-];
 const FILTER_HOOKS: [Hook; 3] = [Hook::Input, Hook::Forward, Hook::Output];
 
 fn setting(name: &str, default: usize) -> usize {
@@ -57,7 +50,7 @@ fn the_image_equals_the_evaluator_with_changes_and_histories() {
         histories: true,
         ..Shape::default()
     };
-    let tally = compare(0, shape, &ALL_HOOKS, Options::default());
+    let tally = compare(0, shape, &HOOKS, Options::default());
     assert!(tally.verdicts.iter().all(|n| *n > 1000), "{tally:?}");
     assert!(tally.states.iter().all(|n| *n > 50), "{tally:?}");
 }
@@ -68,7 +61,7 @@ fn lists_with_proposals_and_skips_equal_the_evaluator() {
         histories: true,
         ..Shape::lists()
     };
-    let tally = compare(20_000, shape, &ALL_HOOKS, Options::default());
+    let tally = compare(20_000, shape, &HOOKS, Options::default());
     assert!(tally.verdicts.iter().all(|n| *n > 1000), "{tally:?}");
 }
 
@@ -130,7 +123,7 @@ fn the_rule_files_people_write_equal_the_evaluator() {
                 ..Options::default()
             },
         ] {
-            let hooks = &ALL_HOOKS;
+            let hooks = &HOOKS;
             let comparison = Comparison {
                 policy: &policy,
                 packets,

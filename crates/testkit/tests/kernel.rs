@@ -8,15 +8,7 @@ use weir_plane::load::Capacity;
 use weir_plane::testrun::TestRun;
 use weir_policy::model::Hook;
 use weir_testkit::equality::{Comparison, Tally};
-use weir_testkit::random::{Shape, ipfw, policy};
-
-const ALL_HOOKS: [Hook; 5] = [
-    Hook::Prerouting,
-    Hook::Input,
-    Hook::Forward,
-    Hook::Output,
-    Hook::Postrouting,
-];
+use weir_testkit::random::{HOOKS, Shape, ipfw, policy};
 
 fn setting(name: &str, default: usize) -> usize {
     std::env::var(name)
@@ -70,7 +62,7 @@ fn the_kernel_equals_the_evaluator() {
             policy: &policy,
             packets,
             seed,
-            hooks: &ALL_HOOKS,
+            hooks: &HOOKS,
             options: Options::default(),
             kernel: Some(if plain { &without_flows } else { &kernel }),
         };

@@ -11,18 +11,10 @@ use weir_engine::run::{Reference, Runner};
 use weir_engine::update::{Change, Here, Kept, Live};
 use weir_policy::eval::{Evaluator, Passage};
 use weir_policy::model::{
-    AddrMatch, ChainId, Cond, Family, Flow, Hook, NamedSet, Policy, Rule, RuleId, SetDimension,
-    SetEntry, SetField, SetId, SetPart, Table, Test, Verdict,
+    AddrMatch, ChainId, Cond, Family, Flow, NamedSet, Policy, Rule, RuleId, SetDimension, SetEntry,
+    SetField, SetId, SetPart, Table, Test, Verdict,
 };
-use weir_testkit::random::{PacketSource, Shape, boxes, policy};
-
-const HOOKS: [Hook; 5] = [
-    Hook::Prerouting,
-    Hook::Input,
-    Hook::Forward,
-    Hook::Output,
-    Hook::Postrouting,
-];
+use weir_testkit::random::{HOOKS, PacketSource, Shape, boxes, policy};
 
 /// Judges packets by the image as it is now and by the evaluator.
 fn compare(live: &Live, model: &Policy, seed: u64, packets: usize) {

@@ -94,15 +94,7 @@ pub fn flatten_rule<'p>(
         entries: 16,
         terms: 1 << 10,
     };
-    let mut flattener = Flattener {
-        policy,
-        context,
-        blob,
-        limits,
-        short,
-        flat: Flat::default(),
-        returns: Vec::new(),
-    };
+    let mut flattener = Flattener::new(policy, context, blob, limits, short);
     flattener.rule(rule, &[Term::ANY], 0)?;
     Ok(flattener.flat)
 }
@@ -118,6 +110,26 @@ struct Flattener<'a, 'p> {
     returns: Vec<usize>,
 }
 
+impl<'a, 'p> Flattener<'a, 'p> {
+    fn new(
+        policy: &'p Policy,
+        context: &'a mut Context<'p>,
+        blob: &'a mut Blob,
+        limits: Limits,
+        short: bool,
+    ) -> Self {
+        Flattener {
+            policy,
+            context,
+            blob,
+            limits,
+            short,
+            flat: Flat::default(),
+            returns: Vec::new(),
+        }
+    }
+}
+
 /// Flattens one root.
 pub fn flatten<'p>(
     policy: &'p Policy,
@@ -128,15 +140,7 @@ pub fn flatten<'p>(
     short: bool,
 ) -> Result<Flat, Error> {
     let chain = policy.chain(root.chain);
-    let mut flattener = Flattener {
-        policy,
-        context,
-        blob,
-        limits,
-        short,
-        flat: Flat::default(),
-        returns: Vec::new(),
-    };
+    let mut flattener = Flattener::new(policy, context, blob, limits, short);
     flattener.chain(root.chain, &[Term::ANY], 0)?;
     flattener.flat.leaves = flattener.returns.clone();
     flattener.patch_returns(0);

@@ -111,10 +111,7 @@ impl Live {
             return Err(Rebuild("a covered rule has no terms"));
         }
         let linked = place.covers.remove(&position).is_some();
-        let in_leaves = match place.root.slots.get(position as usize) {
-            Some(Slot::Plain(terms)) => place.is_in_leaves(terms, position),
-            _ => false,
-        };
+        let in_leaves = place.has_in_leaves(position);
         Ok(linked && (must_wait || in_leaves))
     }
 
@@ -148,13 +145,9 @@ impl Live {
         let id = self.insert_as(store, chain, index + 1, rule, id)?;
         let in_leaves = |number: &usize| {
             let place = &self.places[*number];
-            [old, id].iter().any(|id| {
-                let position = place.at[id.0 as usize];
-                match place.root.slots.get(position as usize) {
-                    Some(Slot::Plain(terms)) => place.is_in_leaves(terms, position),
-                    _ => false,
-                }
-            })
+            [old, id]
+                .iter()
+                .any(|id| place.has_in_leaves(place.at[id.0 as usize]))
         };
         if self.lists[list].roots.iter().any(in_leaves) {
             // Who has the old rule in hand and passes it must meet the new one.

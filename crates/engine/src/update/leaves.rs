@@ -7,6 +7,7 @@
 
 use super::hand::Hand;
 use super::{Place, Rebuild, Store};
+use crate::compile::room::Slot;
 use crate::compile::splits::{LEAF, Ranges, ranges};
 use crate::compile::term::Term;
 use crate::compile::vectors::Builder;
@@ -245,6 +246,14 @@ impl Place {
                     return Err(Rebuild("bit vectors of too many classes"));
                 }
             }
+        }
+    }
+
+    /// Whether bit vectors have the terms that a position has of its own.
+    pub(super) fn has_in_leaves(&self, position: u32) -> bool {
+        match self.root.slots.get(position as usize) {
+            Some(Slot::Plain(terms)) => self.is_in_leaves(terms, position),
+            _ => false,
         }
     }
 

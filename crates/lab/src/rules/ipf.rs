@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 
-use super::{Addresses, Last, Rule, RuleSet};
+use super::{Last, Rule, RuleSet};
 
 /// The whole file.
 ///
@@ -44,13 +44,10 @@ fn write_rule(out: &mut String, rule: &Rule, set: &RuleSet) -> Result<(), &'stat
         ("to", rule.destination, rule.destination_ports),
     ];
     for (word, addresses, ports) in sides {
-        let _ = match addresses {
-            Addresses::Prefix(prefix) if prefix.length > 0 => {
-                write!(out, " {word} {}", prefix.text(set.family))
-            }
-            Addresses::Range(..) => return Err("ranges of addresses are not written"),
-            _ => write!(out, " {word} any"),
-        };
+        let addresses = addresses
+            .prefix_or_any(set.family)
+            .ok_or("ranges of addresses are not written")?;
+        let _ = write!(out, " {word} {addresses}");
         match ports {
             None => {}
             Some(ports) if ports.first == ports.last => {

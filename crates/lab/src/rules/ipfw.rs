@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 
-use super::{Addresses, Last, Rule, RuleSet};
+use super::{Last, Rule, RuleSet};
 
 /// The number of the last rule of the text.
 const LAST_NUMBER: usize = 65_000;
@@ -55,13 +55,10 @@ fn write_rule(out: &mut String, rule: &Rule, set: &RuleSet) -> Result<(), &'stat
         ("to", rule.destination, rule.destination_ports),
     ];
     for (word, addresses, ports) in sides {
-        let _ = match addresses {
-            Addresses::Prefix(prefix) if prefix.length > 0 => {
-                write!(out, " {word} {}", prefix.text(set.family))
-            }
-            Addresses::Range(..) => return Err("ipfw has no ranges of addresses"),
-            _ => write!(out, " {word} any"),
-        };
+        let addresses = addresses
+            .prefix_or_any(set.family)
+            .ok_or("ipfw has no ranges of addresses")?;
+        let _ = write!(out, " {word} {addresses}");
         if let Some(ports) = ports {
             let _ = write!(out, " {}", ports.text('-'));
         }

@@ -13,7 +13,7 @@ pub mod saved;
 mod shape;
 
 pub use packets::PacketSource;
-pub use policies::policy;
+pub use policies::{HOOKS, policy};
 pub use shape::Shape;
 
 use fastrand::Rng;

@@ -10,7 +10,8 @@ use weir_policy::model::{
 
 use super::{Shape, chance, pick};
 
-const HOOKS: [Hook; 5] = [
+/// All hooks, in netfilter's order.
+pub const HOOKS: [Hook; 5] = [
     Hook::Prerouting,
     Hook::Input,
     Hook::Forward,
