@@ -4,7 +4,7 @@
 # names the rule that decided. Then the same with a block list of 25,600 rules in front, and
 # what such a list costs per packet, beside iptables in the same run.
 #
-#   ./demo.sh               everything; needs root and a kernel from 6.6 on
+#   ./demo.sh               everything; needs root and a kernel from 6.9 on
 #   ./demo.sh --iptables    the same tries with iptables-legacy in weir's place
 #   ./demo.sh --no-setup    without looking for packages and Rust first
 #   ./demo.sh --no-cost     without the measurement at the end

@@ -193,7 +193,8 @@ impl<'i, 'b> Lookup<'i, 'b> {
         let mut best = self.head.min(self.root.entries - 1);
         for number in 0..self.root.tables {
             let table: HashTable = self.image.read(self.root.tables_at + number * size);
-            let found = hashed::probe(self.image.bytes(), &table, &self.key, &self.services, from);
+            let services = &self.services;
+            let found = hashed::probe(self.image.bytes(), &table, &self.key, services, from, best);
             best = best.min(found);
         }
         best

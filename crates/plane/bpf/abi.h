@@ -8,7 +8,7 @@
 
 #include <linux/types.h>
 
-#define WEIR_ABI_VERSION 4
+#define WEIR_ABI_VERSION 6
 
 enum weir_hook {
 	WEIR_HOOK_PREROUTING = 0,	/* numbers of NF_INET_* */
@@ -153,6 +153,25 @@ enum weir_handling {
 	WEIR_TRANSLATED = WEIR_SOURCE_TRANSLATED | WEIR_DESTINATION_TRANSLATED,
 };
 
+/* model::Facts of a test run. */
+enum weir_known {
+	WEIR_KNOWN_SOCKET = 1,
+	WEIR_KNOWN_CLASS = 2,
+	WEIR_KNOWN_BRIDGE = 4,
+};
+struct weir_facts {
+	__u32 groups[4];
+	__u32 group_count;
+	__u32 known;		/* enum weir_known */
+	__u32 class;
+	__u32 cpu;
+	__u32 device_groups[2];
+	__u32 realm;
+	__u32 control_group_count;
+	__u64 control_groups[3];
+	char ports[2][16];
+};
+
 /* What BPF_PROG_TEST_RUN pretends; only programs loaded with weir_testing read it. */
 struct weir_test {
 	char in_name[16];
@@ -167,6 +186,7 @@ struct weir_test {
 	__u8 way;		/* enum weir_test_way */
 	__u32 handling;		/* enum weir_handling */
 	__u32 padding;
+	struct weir_facts facts;
 	/* results */
 	struct weir_packet packet;
 	struct weir_packet inner;
@@ -189,10 +209,10 @@ enum weir_test_way {
  */
 struct weir_lane {
 	__u32 root;		/* of the filter table; 0: all packets go the whole way */
-	__u32 established;	/* for packets of established flows */
+	__u32 established;	/* for packets of established flows; STATES: lifetimes */
 	__u32 flags;		/* enum weir_lane_flag */
 	__u32 counts;		/* chain policies of tables without rules, which count first */
-	__u32 count[2];
+	__u32 count[2];		/* STATES: the look at states */
 	__u32 decided[2];	/* what one rule decides for all, by root: WEIR_LANE_DECIDED */
 };
 /* verdict << 30 | rule; 0: the packet must be looked up. First of root, then of established. */
@@ -201,6 +221,7 @@ struct weir_lane {
 enum weir_lane_flag {
 	WEIR_LANE_TRACK = 1,	/* rules ask about flows */
 	WEIR_LANE_CLASSES = 2,	/* rules ask about interfaces */
+	WEIR_LANE_STATES = 4,	/* root is 0; packets of states are known: lane_learned.h */
 };
 
 /* One per instance, mapped by user space. The first part is read for every packet, hardly written. */
@@ -388,9 +409,9 @@ struct weir_judged {
 /* The same numbers as in plane::abi, so that neither side can change alone. */
 _Static_assert(sizeof(struct weir_packet) == 88, "plane::abi");
 _Static_assert(sizeof(struct weir_settings) == 64, "plane::abi");
-_Static_assert(sizeof(struct weir_test) == 264, "plane::abi");
+_Static_assert(sizeof(struct weir_test) == 368, "plane::abi");
 _Static_assert(sizeof(struct weir_lane) == 32, "plane::abi");
-_Static_assert(sizeof(struct weir_control) == 1416, "plane::abi");
+_Static_assert(sizeof(struct weir_control) == 1520, "plane::abi");
 _Static_assert(__builtin_offsetof(struct weir_control, event_window) == 768, "plane::abi");
 _Static_assert(__builtin_offsetof(struct weir_control, test) == 1088, "plane::abi");
 _Static_assert(sizeof(struct weir_local) == 40, "plane::abi");

@@ -102,8 +102,12 @@ __noinline __u64 bench_first(struct weir_packet *p)
 	root = IMAGE_AT(struct weir_root, image, image_mask, p->length);
 	zero = *hidden >> 63;
 	if (!(p->family == 6 ?
-		      lookup_first(image, image_mask, root, true, true, p, zero, &f) :
-		      lookup_first(image, image_mask, root, true, false, p, zero, &f)))
+		      lookup_first(image, image_mask, root,
+				   tables_first(image, image_mask, root, true, p, zero), true, p,
+				   &f) :
+		      lookup_first(image, image_mask, root,
+				   tables_first(image, image_mask, root, false, p, zero), false, p,
+				   &f)))
 		return 0;
 	return f.position | 1ULL << 32;
 }

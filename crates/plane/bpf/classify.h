@@ -254,39 +254,28 @@ static __always_inline __s64 record6_misses(const struct weir_record6 *r,
 	       outside16(r->dst_port, p->dst_port);
 }
 
-/* The first position from `from` on in one hashed table. Groups are sorted by position. */
-static __always_inline __u32 table_next(const __u8 *image, __u64 mask, __u32 table_at, bool v6,
-					const struct weir_packet *p,
+/*
+ * The first position from `from` on in a group of records of one size, which says their kind. Inlined
+ * once for each: else the verifier would ask anew at every record what kind it is.
+ */
+static __always_inline __u32 group_next(const __u8 *image, __u64 mask, __u32 at, __u32 records,
+					__u32 size, const struct weir_packet *p,
 					struct weir_services services, __u32 from)
 {
-	const struct weir_hash_table *t = IMAGE_AT(struct weir_hash_table, image, mask, table_at);
-	const __u64 src[2] = { v6 ? p->src[0] & t->masks[0] : 0, p->src[1] & t->masks[1] };
-	const __u64 dst[2] = { v6 ? p->dst[0] & t->masks[2] : 0, p->dst[1] & t->masks[3] };
-	__u64 ports = ((__u64)p->proto << 32 | (__u32)p->src_port << 16 | p->dst_port) & t->ports;
-	__u32 size = t->record, shift = t->shift, slot, at;
-	__u64 hash = table_hash(v6, src, dst, ports);
-
-	slot = hash >> (shift & 63);
-	slot = IMAGE_U32(image, mask, t->slots_at + slot * 4);
-	/* Most slots that are not empty hold records of other keys; the filter tells most of these. */
-	if (!(slot >> (28 + (hash >> ((shift - 2) & 63) & 3)) & 1))
-		return WEIR_NONE;
-	at = t->groups_at + (slot & 0x0ffffff0);
-	slot &= 15;
 	for (int i = 0; i < WEIR_GROUP_MAX; i++) {
 		__u32 position, service;
 		__s64 misses;
 
-		if (i >= slot)
+		if (i >= records)
 			break;
-		if (!v6 && size == sizeof(struct weir_prefixes4)) {
+		if (size == sizeof(struct weir_prefixes4)) {
 			const struct weir_prefixes4 *r =
 				IMAGE_AT(struct weir_prefixes4, image, mask, at);
 
 			misses = prefixes4_misses(r, p);
 			position = r->position;
 			service = r->service;
-		} else if (!v6) {
+		} else if (size == sizeof(struct weir_record4)) {
 			const struct weir_record4 *r =
 				IMAGE_AT(struct weir_record4, image, mask, at);
 
@@ -310,6 +299,41 @@ static __always_inline __u32 table_next(const __u8 *image, __u64 mask, __u32 tab
 	return WEIR_NONE;
 }
 
+/*
+ * The first position from `from` on in one hashed table. Groups are sorted by position; those that
+ * stand behind `best` are left out.
+ */
+static __always_inline __u32 table_next(const __u8 *image, __u64 mask, __u32 table_at, bool v6,
+					const struct weir_packet *p,
+					struct weir_services services, __u32 from, __u32 best)
+{
+	const struct weir_hash_table *t = IMAGE_AT(struct weir_hash_table, image, mask, table_at);
+	const __u64 src[2] = { v6 ? p->src[0] & t->masks[0] : 0, p->src[1] & t->masks[1] };
+	const __u64 dst[2] = { v6 ? p->dst[0] & t->masks[2] : 0, p->dst[1] & t->masks[3] };
+	__u64 ports = ((__u64)p->proto << 32 | (__u32)p->src_port << 16 | p->dst_port) & t->ports;
+	__u32 size = t->record, shift = t->shift, slot, at, live;
+	__u64 hash = table_hash(v6, src, dst, ports);
+
+	slot = hash >> (shift & 63);
+	slot = IMAGE_U32(image, mask, t->slots_at + slot * 4);
+	/*
+	 * Most slots that are not empty hold records of other keys, which the filter tells for the
+	 * most part, or of entries behind what was found.
+	 */
+	live = slot >> (28 + (hash >> ((shift - 2) & 63) & 3)) & 1;
+	live &= below32((slot >> 26 & 3) * t->step, best);
+	if (!live)
+		return WEIR_NONE;
+	at = t->groups_at + (slot << 1 & WEIR_SLOT_OFFSET);
+	slot = (slot & 7) + 1;
+	if (v6)
+		return group_next(image, mask, at, slot, sizeof(struct weir_record6), p, services, from);
+	if (size == sizeof(struct weir_prefixes4))
+		return group_next(image, mask, at, slot, sizeof(struct weir_prefixes4), p, services,
+				  from);
+	return group_next(image, mask, at, slot, sizeof(struct weir_record4), p, services, from);
+}
+
 /* The first position from `from` on in all hashed tables of a root. */
 static __always_inline __u32 tables_next(const __u8 *image, __u64 mask,
 					 const struct weir_root *root, bool v6,
@@ -325,7 +349,7 @@ static __always_inline __u32 tables_next(const __u8 *image, __u64 mask,
 
 		if (i >= tables)
 			break;
-		position = table_next(image, mask, table_at, v6, p, services, from);
+		position = table_next(image, mask, table_at, v6, p, services, from, best);
 		best = position < best ? position : best;
 		table_at += sizeof(struct weir_hash_table);
 	}
@@ -349,7 +373,7 @@ static __always_inline __u32 probe_tables(const __u8 *image, __u64 mask,
 
 		if (i >= tables)
 			break;
-		position = table_next(image, mask, table_at, v6, p, services, from) ^ zero;
+		position = table_next(image, mask, table_at, v6, p, services, from, best) ^ zero;
 		below = below32(position, best);
 		best ^= (best ^ position) & below;
 		table_at += sizeof(struct weir_hash_table);

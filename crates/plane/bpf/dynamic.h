@@ -59,20 +59,20 @@ __noinline __u64 dynamic_fits(struct walk *w, __u32 slot, __u32 name)
 /* The newest state of the packet's flow under a name (0: any): its slot, or LEARNED_NONE. */
 __noinline int dynamic_find(struct walk *w, __u32 name)
 {
-	__u8 *table = learned_table();
-	__u32 best = LEARNED_NONE, wanted;
+	__u32 best = LEARNED_NONE, hits;
 	__u64 newest = 0, flow;
 
-	if (!w || !table)
+	if (!w)
 		return LEARNED_NONE;
 	flow = dynamic_name(w);
-	wanted = learned_tag_of(flow);
+	hits = learned_hits(flow);
 	for (int i = 0; i < 2 * LEARNED_LINE_SLOTS; i++) {
-		__u64 slot = dynamic_place(flow, i), number;
-		__u32 *tag = learned_tag(table, slot);
+		__u64 slot, number;
 
-		if (!tag || *tag != wanted)
-			continue;
+		if (!hits)
+			break;
+		slot = learned_place(flow, lowest_bit(hits));
+		hits &= hits - 1;
 		number = dynamic_fits(w, slot, name);
 		if (number > newest) {
 			newest = number;

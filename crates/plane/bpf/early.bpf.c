@@ -55,30 +55,29 @@ static __always_inline bool is_for_us(__u64 data, __u64 device)
 
 /* What one table says of the packet, and its trail. Functions that are verified once each. */
 static __always_inline __u32 trail_of(__u32 slot, __u32 root, bool v6, const struct weir_packet *p,
-				      struct early_trail *t)
+				      struct early_trail *t, __u32 hashed)
 {
-	struct weir_control *c = weir_get_control();
 	const __u8 *image = weir_image(slot & 1);
 	__u32 at[LANE_STEPS] = {}, verdict;
 
-	if (!c || !image)
+	if (!image)
 		return 0;
-	verdict = lane_trail(image, image_mask(), root, v6, p, c->zero, at);
+	verdict = lane_trail(image, image_mask(), root, v6, p, hashed, at);
 	for (int i = 0; i < LANE_STEPS; i++)
 		t->at[i] = at[i];
 	return verdict;
 }
 
 __noinline __u32 weir_early_trail4(__u32 slot, __u32 root, const struct weir_packet *p,
-				   struct early_trail *t)
+				   struct early_trail *t, __u32 hashed)
 {
-	return p && t ? trail_of(slot, root, false, p, t) : 0;
+	return p && t ? trail_of(slot, root, false, p, t, hashed) : 0;
 }
 
 __noinline __u32 weir_early_trail6(__u32 slot, __u32 root, const struct weir_packet *p,
-				   struct early_trail *t)
+				   struct early_trail *t, __u32 hashed)
 {
-	return p && t ? trail_of(slot, root, true, p, t) : 0;
+	return p && t ? trail_of(slot, root, true, p, t, hashed) : 0;
 }
 
 __noinline int weir_early_count(__u32 slot, const struct weir_packet *p, const struct early_trail *t)
@@ -98,11 +97,13 @@ __noinline int weir_early_count(__u32 slot, const struct weir_packet *p, const s
 static __always_inline __u32 table_says(const __u8 *image, __u32 slot, __u8 table, bool v6,
 					const struct weir_packet *p, struct early_trail *t)
 {
-	__u32 root = image_root(image, p, table);
+	__u32 root = image_root(image, p, table), hashed;
 
 	if (!root)
 		return WEIR_VERDICT_ACCEPT;
-	return v6 ? weir_early_trail6(slot, root, p, t) : weir_early_trail4(slot, root, p, t);
+	hashed = lane_hashed(slot, root, v6, p);
+	return v6 ? weir_early_trail6(slot, root, p, t, hashed) :
+		    weir_early_trail4(slot, root, p, t, hashed);
 }
 
 /* Whether the tables of PREROUTING drop the packet; then it is counted. */
@@ -140,7 +141,7 @@ static __always_inline int early_of(struct weir_control *c, const struct weir_se
 		return XDP_PASS;
 	parsed = v6 ? lane_parse_v6(seen->bytes.base, seen->bytes.have, false, &p) :
 		      lane_parse_v4(seen->bytes.base, seen->bytes.have, false, &p);
-	if (parsed == LANE_PARSED_NOT || !is_sound(&p, seen))
+	if (parsed == LANE_PARSED_NOT || p.transport == WEIR_TRANSPORT_ICMP || !is_sound(&p, seen))
 		return XDP_PASS;
 	p.hook = WEIR_HOOK_PREROUTING;
 	p.state = WEIR_STATE_INVALID;

@@ -56,7 +56,10 @@ static __always_inline __u32 tree_class(const __u8 *image, __u64 mask,
 {
 	__u32 at = m->tree_at, cell;
 
-	/* Most packets of short lists leave at the first or second byte; long ones have no branch. */
+	/*
+	 * Many packets of short lists leave at the first byte. How far the others go cannot be foretold,
+	 * so these go all the way: the cell of a class leads to itself. Long lists have no branch.
+	 */
 	if (m->wide_at) {
 		cell = IMAGE_U32(image, mask, m->wide_at + (address >> 16) * 4);
 		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 8 & cell & 255)) * 4);
@@ -64,12 +67,11 @@ static __always_inline __u32 tree_class(const __u8 *image, __u64 mask,
 		return cell >> 8;
 	}
 	cell = IMAGE_U32(image, mask, at + (m->rows + (address >> 24)) * 4);
-	if (cell & 255)
+	if (cell & 255) {
 		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 16 & 255)) * 4);
-	if (cell & 255)
-		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 8 & 255)) * 4);
-	if (cell & 255)
-		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address & 255)) * 4);
+		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address >> 8 & cell & 255)) * 4);
+		cell = IMAGE_U32(image, mask, at + ((cell >> 8) + (address & cell & 255)) * 4);
+	}
 	return cell >> 8;
 }
 
@@ -199,9 +201,10 @@ static __always_inline __u32 fold_class(const __u8 *image, __u64 mask, const str
 				       f->ports[1].rows +
 			       IMAGE_U16(image, mask, f->direct_at[1] + p->dst_port * 2);
 		} else {
-			pair = port_class(image, mask, &f->ports[0], p->src_port) *
-				       f->ports[1].rows +
-			       port_class(image, mask, &f->ports[1], p->dst_port);
+			pair = port_class(image, mask, &f->ports[1], p->dst_port);
+			if (f->ports[0].rows > 1)
+				pair += port_class(image, mask, &f->ports[0], p->src_port) *
+					f->ports[1].rows;
 		}
 		cell += IMAGE_U16(image, mask, f->pairs_at + pair * 2) * f->small_classes;
 	}

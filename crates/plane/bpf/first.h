@@ -20,7 +20,7 @@ struct weir_first {
 	__u64 rest;		/* terms behind the first */
 	__u32 positions_at;	/* of the terms */
 	__u32 position;
-	bool complete;		/* no entries hold but those of the terms, and the last */
+	__u64 beyond;		/* 0: no entries hold but those of the terms, and the last */
 };
 
 /* All ones when the word is 0. */
@@ -39,10 +39,7 @@ static __always_inline __u64 either(__u64 a, __u64 b, __u64 mask)
 	return a ^ ((a ^ b) & mask);
 }
 
-/*
- * The first word that is not zero of the AND of all rows; 0 without. `at` becomes its number. Rows of
- * one or two words have others behind them, which are left out.
- */
+/* The first word that is not zero of the AND of all rows; 0 without. `at` becomes its number. */
 static __always_inline __u64 first_word(const __u8 *image, __u64 mask,
 					const struct weir_chunk *chunk,
 					const __u64 rows[WEIR_ROWS_MAX], __u32 *at)
@@ -57,14 +54,6 @@ static __always_inline __u64 first_word(const __u8 *image, __u64 mask,
 	r[2] = IMAGE_AT(__u64, image, mask, rows[2]);
 	r[3] = IMAGE_AT(__u64, image, mask, rows[3]);
 	r[4] = IMAGE_AT(__u64, image, mask, rows[4]);
-	if (words < 3) {
-		__u64 w0 = r[0][0] & r[1][0] & r[2][0] & r[3][0] & r[4][0];
-		__u64 w1 = r[0][1] & r[1][1] & r[2][1] & r[3][1] & r[4][1] & below32(1, words);
-
-		none = is_zero(w0);
-		*at = 1 & none;
-		return either(w0, w1, none);
-	}
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < 64; i += 4) {
 		__u64 w0 = r[0][0] & r[1][0] & r[2][0], w1 = r[0][1] & r[1][1] & r[2][1];
@@ -98,47 +87,113 @@ static __always_inline __u64 first_word(const __u8 *image, __u64 mask,
 	return 0;
 }
 
+/*
+ * Rows of one or two words: those of short lists, which often don't ask about a field at all. A map
+ * of one row asks nothing of the packet.
+ */
+static __always_inline void two_words(const __u8 *image, __u64 mask, __u32 row_at, __u64 word[2])
+{
+	const __u64 *row = IMAGE_AT(__u64, image, mask, row_at);
+
+	word[0] &= row[0];
+	word[1] &= row[1];
+}
+
+static __always_inline void two_of_port(const __u8 *image, __u64 mask, __u32 stride,
+					const struct weir_map *m, __u16 port, __u64 word[2])
+{
+	__u32 at = m->rows_at;
+
+	if (m->rows > 1)
+		at += port_class(image, mask, m, port) * stride;
+	two_words(image, mask, at, word);
+}
+
+static __always_inline void two_of_address(const __u8 *image, __u64 mask, __u32 stride,
+					   const struct weir_address_map *m, bool v6,
+					   const __u64 address[2], __u64 word[2])
+{
+	__u32 at = m->rows_at;
+
+	if (m->rows > 1)
+		at += address_class(image, mask, m, v6, address) * stride;
+	two_words(image, mask, at, word);
+}
+
+/* As first_word. Rows of one word have others behind them, which are left out. */
+static __always_inline __u64 first_of_two(const __u8 *image, __u64 mask, const struct weir_chunk *c,
+					  bool v6, const struct weir_packet *p, __u32 *at,
+					  __u64 *beyond)
+{
+	__u64 word[2] = { ~0ULL, below32(1, c->words) }, none;
+	__u32 stride = c->stride, fold_at = c->fold.rows_at;
+
+	two_of_address(image, mask, stride, &c->addresses[0], v6, p->src, word);
+	two_of_address(image, mask, stride, &c->addresses[1], v6, p->dst, word);
+	if (c->fold.rows > 1)
+		fold_at += fold_class(image, mask, &c->fold, p) * stride;
+	two_words(image, mask, fold_at, word);
+	if (c->rows > 3) {
+		two_of_port(image, mask, stride, &c->ports[0], p->src_port, word);
+		two_of_port(image, mask, stride, &c->ports[1], p->dst_port, word);
+	}
+	none = is_zero(word[0]);
+	*at = 1 & none;
+	*beyond = word[1] & ~none;
+	return either(word[0], word[1], none);
+}
+
 /* The entries of one chunk that hold. */
 static __always_inline void chunk_first(const __u8 *image, __u64 mask, __u32 chunk_at, bool v6,
 					const struct weir_packet *p, struct weir_first *f)
 {
 	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, chunk_at);
-	__u64 rows[WEIR_ROWS_MAX], summary, word;
+	__u64 rows[WEIR_ROWS_MAX], summary, word, beyond;
 	__u32 at;
 
-	summary = chunk_rows(image, mask, c, v6, p, rows);
-	word = first_word(image, mask, c, rows, &at);
+	if (c->words < 3) {
+		word = first_of_two(image, mask, c, v6, p, &at, &beyond);
+	} else {
+		summary = chunk_rows(image, mask, c, v6, p, rows);
+		word = first_word(image, mask, c, rows, &at);
+		beyond = summary >> (at & 63) >> 1;
+	}
 	f->positions_at = c->positions_at + at * 256;
 	if (!word)
 		return;
 	f->position = IMAGE_U32(image, mask, f->positions_at + lowest_bit(word) * 4);
 	f->rest = word & (word - 1);
-	f->complete &= !(summary >> (at & 63) >> 1);
+	f->beyond |= beyond;
+}
+
+/* The first position in the tables of a root, where it has any. */
+static __always_inline __u32 tables_first(const __u8 *image, __u64 mask,
+					  const struct weir_root *root, bool v6,
+					  const struct weir_packet *p, __u32 zero)
+{
+	return root->tables ? probe_tables(image, mask, root, v6, p, 0, zero) : WEIR_NONE;
 }
 
 /*
- * The first entry that holds. False: not known this way, because there are several chunks. `tables`:
- * whether there may be any.
+ * The first entry that holds. False: not known this way, because there are several chunks. `hashed`:
+ * what tables_first says. It is asked for, because a verifier that follows the tables here follows
+ * what comes after them once for each.
  */
 static __always_inline bool lookup_first(const __u8 *image, __u64 mask, const struct weir_root *root,
-					 bool tables, bool v6,
-					 const struct weir_packet *p, __u32 zero,
+					 __u32 hashed, bool v6, const struct weir_packet *p,
 					 struct weir_first *f)
 {
 	struct weir_leaf leaf = { .chunks_at = root->chunks_at, .chunks = root->chunks };
-	__u32 last = root->entries - 1, hashed = WEIR_NONE;
+	__u32 last = root->entries - 1;
 
 	if (unlikely(root->splits))
 		leaf = leaf_of(image, mask, root, v6 && !LANE_ROOMY, p);
 	if (unlikely(leaf.chunks > 1))
 		return false;
 	f->position = WEIR_NONE;
+	f->positions_at = 0;
 	f->rest = 0;
-	f->complete = true;
-	if (tables && root->tables) {
-		hashed = probe_tables(image, mask, root, v6, p, 0, zero);
-		f->complete = false;
-	}
+	f->beyond = root->tables;
 	if (leaf.chunks)
 		chunk_first(image, mask, leaf.chunks_at, v6, p, f);
 	f->position = hashed < f->position ? hashed : f->position;

@@ -79,7 +79,7 @@ static __always_inline __u8 flow_known(__u8 *table, const struct weir_packet *p,
 	e->recent = w.recent;
 	e->control = w.control;
 	if (outcome < 16) {
-		e->expires = now + c->settings[outcome & 15];
+		e->expires = now + c->settings[WITHIN(outcome, 15)];
 	} else if (outcome != FLOW_OUTCOME_IGNORE) {
 		if (outcome == FLOW_OUTCOME_REOPEN) {
 			e->expires = now;

@@ -193,7 +193,7 @@ static __always_inline void flow_fill(__u8 *table, struct weir_control *c, __u32
 	w.control = FLOW_USED | (ref->from_high ? FLOW_ORIGINAL_HIGH : 0);
 	if (p->proto == IPPROTO_TCP)
 		timeout = flow_tcp_open(&w, p, c->settings);
-	e->expires = now + c->settings[timeout & 15];
+	e->expires = now + c->settings[WITHIN(timeout, 15)];
 	e->recent = w.recent;
 	if (p->proto == IPPROTO_UDP || p->proto == IPPROTO_UDPLITE)
 		e->side[0].end = now + FLOW_UDP_STREAM_AFTER;

@@ -529,7 +529,7 @@ static __always_inline __u32 flow_tcp_segment(struct flow_work *w, const struct 
 		if (kind == TCP_KIND_SYN && old == TCP_STATE_SYN_SENT)
 			return FLOW_OUTCOME_IGNORE;
 		if (w->new == TCP_STATE_ESTABLISHED &&
-		    c->settings[timeout & 15] > c->settings[FLOW_TIMEOUT_TCP_UNACKNOWLEDGED])
+		    c->settings[WITHIN(timeout, 15)] > c->settings[FLOW_TIMEOUT_TCP_UNACKNOWLEDGED])
 			return FLOW_TIMEOUT_TCP_UNACKNOWLEDGED;
 		return timeout;
 	}

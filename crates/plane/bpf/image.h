@@ -66,6 +66,8 @@ enum weir_feature {		/* bits of weir_header.features */
 	WEIR_FEATURE_RARE = 64,		/* tests of what is not in struct weir_packet */
 	WEIR_FEATURE_DYNAMIC = 128,	/* they do as ipfw's: dynamic.bpf.c */
 	WEIR_FEATURE_METER = 256,	/* tests that are meters: meter.h */
+	WEIR_FEATURE_ASIDE = 512,	/* tests of aside.h */
+	WEIR_FEATURE_PAYLOAD = 1024,	/* some of them look into payloads: payload.h */
 };
 /* Above those of images: hooks of IPv6 are needed (load.rs, FAMILY_V6), flows are kept (TRACKS). */
 #define WEIR_FEATURE_V6 (1U << 31)
@@ -114,8 +116,14 @@ struct weir_hash_table {		/* layout::HashTable */
 	__u32 record;
 	__u32 groups_at;
 	__u32 records;
-	__u32 padding;
+	__u32 step;		/* positions of one rank */
 };
+
+/*
+ * A slot: filter << 28 | rank << 26 | offset / 16 << 3 | records - 1, or 0; see image/slot.rs. No
+ * record of its group stands before rank * step.
+ */
+#define WEIR_SLOT_OFFSET 0x07fffff0
 
 struct weir_prefixes4 {
 	__u32 src;
@@ -267,6 +275,7 @@ enum weir_test_kind {
 	WEIR_TEST_DYNAMIC_NOTE = 30,
 	WEIR_TEST_DYNAMIC_OF = 31,
 	WEIR_TEST_DYNAMIC_FORGET = 32,
+	WEIR_TEST_ASIDE = 33,	/* `small`: enum weir_aside */
 };
 
 struct weir_dynamic {		/* layout::Dynamic */
@@ -324,6 +333,13 @@ struct weir_learner {		/* layout::Learner */
 #define WEIR_LEARN_FAILS_CLOSED 8192
 #define WEIR_LEARN_OR_BLOCK 16384
 #define WEIR_LEARN_SOURCES 32768
+
+enum weir_lifetime {		/* layout::Lifetimes, in milliseconds; TCP by its state */
+	LIFETIME_UDP = 12,	/* and behind it after a reply */
+	LIFETIME_ICMP = 14,
+	LIFETIME_OTHER = 16,
+	LIFETIME_FRAGMENT = 17,
+};
 
 struct weir_ipf_with {		/* layout::IpfWith */
 	__u32 attributes[2];	/* looked at, and what of it must be there */

@@ -64,6 +64,9 @@ static __always_inline bool see(struct __sk_buff *skb, struct sk_buff___local *k
 
 	if (!find_bytes(kernel, w))
 		return false;
+	if (weir_may(WEIR_FEATURE_PAYLOAD) && kernel->data_len &&
+	    (bpf_skb_pull_data(skb, skb->len) || !find_bytes(kernel, w)))
+		return false;
 	w->seen.bytes.zero = c->zero;
 	if (v4)
 		broken = parse_ipv4(&w->seen.bytes, 0, false, &w->packet);

@@ -18,6 +18,15 @@
 
 #define __relocated __attribute__((preserve_access_index))
 #define barrier() asm volatile("" ::: "memory")
+/*
+ * A value within a constant mask, by an instruction that compilers can't leave out. They do where a
+ * comparison of the lower half says the same, and before 6.10 the verifier then knows nothing of
+ * the upper half.
+ */
+#define WITHIN(value, mask) ({                                                                     \
+	__u64 within = (value);                                                                    \
+	asm volatile("%0 &= %1" : "+r"(within) : "i"(mask));                                       \
+	within; })
 
 struct kuid_t___local { __u32 val; } __relocated;
 struct cred___local { struct kuid_t___local fsuid; struct kuid_t___local fsgid; } __relocated;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The short way of a packet: most are TCP or UDP in one whole piece, and meet rules without tests
- * or operations. In: where the packet is. Out: NF_ACCEPT, NF_DROP; LANE_WHOLE: nothing was changed,
- * go the whole way (netfilter.bpf.c), which says the same about the same packet; LANE_ASK: the
- * packet begins, changes or ends a flow, which must be worked out first (lane_meet.h). Which
+ * The short way of a packet: most are TCP, UDP or ICMP in one whole piece, and meet rules without
+ * tests or operations. In: where the packet is. Out: NF_ACCEPT, NF_DROP; LANE_WHOLE: nothing was
+ * changed, go the whole way (netfilter.bpf.c), which says the same about the same packet; LANE_ASK:
+ * the packet begins, changes or ends a flow, which must be worked out first (lane_meet.h). Which
  * packets may come here is decided when a policy is put into its slot: plane::lanes.
  */
 #ifndef WEIR_LANE_H
@@ -136,17 +136,23 @@ static __always_inline void lane_count_first(__u32 slot, const struct weir_lane 
 	}
 }
 
+/* Where states are learned, lane_states has the stack that the walk would need. */
+#if defined(WEIR_LEARNED) && !defined(WEIR_DYNAMIC)
+#define LANE_CALLS true
+#else
+#define LANE_CALLS false
+#endif
+
 /*
  * What the rules say about a packet whose state is known; counted. 0: the whole way. `tracks`:
  * whether the program is for policies that keep flows; then the stack has no room for the walk.
- * Where there are tables, a call costs less than the verifier's second look at them.
  */
 static __always_inline __u32 lane_rules(const struct lane_job *job, const struct weir_control *c,
 					const struct weir_lane *lane, __u32 slot,
 					struct weir_packet *p, bool v6, bool tracks)
 {
 	bool known = tracks && lane->flags & WEIR_LANE_TRACK && lane_is_known(p);
-	__u32 root = known ? lane->established : lane->root;
+	__u32 root = known ? lane->established : lane->root, hashed;
 	__u32 decided = known ? lane->decided[1] : lane->decided[0];
 
 	if (decided) {
@@ -155,15 +161,17 @@ static __always_inline __u32 lane_rules(const struct lane_job *job, const struct
 		if (unlikely(lane->flags & WEIR_LANE_CLASSES) &&
 		    !lane_classes(job, c, slot, p))
 			return 0;
-		if (!tracks && !weir_may(WEIR_FEATURE_TABLES))
-			decided = lane_walk(slot, root, p, c->zero, v6, false);
+		hashed = lane_hashed(slot, root, v6, p);
+		if (!tracks && !LANE_CALLS)
+			decided = lane_walk(slot, root, p, hashed, v6);
 		else
-			decided = v6 ? weir_lane_walk6(slot, root, p) :
-				       weir_lane_walk4(slot, root, p);
+			decided = v6 ? weir_lane_walk6(slot, root, p, hashed) :
+				       weir_lane_walk4(slot, root, p, hashed);
 		if (!decided)
 			return 0;
 	}
-	lane_count_first(slot, lane, p);
+	if (unlikely(lane->counts))
+		lane_count_first(slot, lane, p);
 	return decided;
 }
 

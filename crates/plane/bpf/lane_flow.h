@@ -86,7 +86,7 @@ static __always_inline void lane_touch(const struct weir_packet *p, const struct
 	}
 	if (f->e->control != f->control)
 		f->e->control = f->control;
-	expires = now + c->settings[f->timeout & 15];
+	expires = now + c->settings[WITHIN(f->timeout, 15)];
 	if (f->e->expires != expires)
 		f->e->expires = expires;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Headers of the packets that go the short way: TCP and UDP in one whole piece, without options of
- * the network header. In: readable bytes. Out: what rules without tests and the tracker read of
- * struct weir_packet. Says the same as parse.h.
+ * Headers of the packets that go the short way: TCP, UDP and, where no flows are kept, ICMP in one
+ * whole piece, without options of the network header. In: readable bytes. Out: what rules without
+ * tests and the tracker read of struct weir_packet. Says the same as parse.h.
  */
 #ifndef WEIR_LANE_PARSE_H
 #define WEIR_LANE_PARSE_H
@@ -28,8 +28,21 @@ static __always_inline __u64 lane_load(__u64 base, __u32 at)
 	return word;
 }
 
+/* ICMP, whose type and code stand for the source port. Its flows are looked for on the whole way. */
+static __always_inline int lane_icmp(__u64 base, __u32 before, __u32 readable, bool track,
+				     struct weir_packet *p)
+{
+	if (track || before + 8 > readable)
+		return LANE_PARSED_NOT;
+	p->transport = WEIR_TRANSPORT_ICMP;
+	p->dst_port = 0;
+	if (icmp_is_query(p->proto, p->src_port >> 8))
+		p->dst_port = bpf_ntohs((__u16)(lane_load(base, before) >> 32));
+	return LANE_PARSED;
+}
+
 /*
- * TCP and UDP behind `before` bytes of network header. `words`: the first eight bytes of the
+ * TCP, UDP and ICMP behind `before` bytes of network header. `words`: the first eight bytes of the
  * transport header. `have`: readable bytes, `end`: of the packet by its network header.
  */
 static __always_inline int lane_transport(__u64 base, __u32 before, __u32 have, __u32 end,
@@ -46,6 +59,8 @@ static __always_inline int lane_transport(__u64 base, __u32 before, __u32 have, 
 		p->transport = WEIR_TRANSPORT_UDP;
 		return before + 8 <= readable ? LANE_PARSED : LANE_PARSED_NOT;
 	}
+	if (p->proto == IPPROTO_ICMP || p->proto == IPPROTO_ICMPV6)
+		return lane_icmp(base, before, readable, track, p);
 	if (p->proto != IPPROTO_TCP || before + 20 > readable)
 		return LANE_PARSED_NOT;
 	p->transport = WEIR_TRANSPORT_TCP;

@@ -21,6 +21,18 @@ static __always_inline bool lane_is_hard(const struct weir_entry *e)
 }
 
 /*
+ * Whether an entry does nothing but count one rule and decide: accept or drop, which are 1 and 2.
+ * What must be 0 is looked at in one, and so are its counts of tests and operations.
+ */
+static __always_inline bool lane_decides(const struct weir_entry *e)
+{
+	__u32 wrong = (e->rules ^ 1) | *(const __u32 *)&e->tests | (e->flags & WEIR_FLAG_PROPOSE);
+
+	_Static_assert(__builtin_offsetof(struct weir_entry, tests) % 4 == 0, "one word with ops");
+	return !(wrong | ((__u32)(e->verdict - 1) >> 1));
+}
+
+/*
  * The entries that the packet meets from what lookup_first found on: `entry_at`, 0 for none. Returns
  * the verdict of the last; 0: the whole way. Of entries that hold, some may lie before the one with
  * which an earlier one goes on; they are looked at, and left out.
@@ -44,7 +56,7 @@ static __always_inline __u32 lane_trail_on(const __u8 *image, __u64 mask, __u32 
 				return e->verdict;
 			from = e->next_match;
 		}
-		if (!f->complete)
+		if (f->beyond)
 			return 0;
 		f->position = last;
 		if (f->rest)
@@ -55,16 +67,49 @@ static __always_inline __u32 lane_trail_on(const __u8 *image, __u64 mask, __u32 
 	return 0;
 }
 
-/* The same from the root on. */
+/* What the tables of a root say, in functions that are verified on their own, each with one family. */
+static __always_inline __u32 lane_tables(__u32 slot, __u32 root_at, const struct weir_packet *p,
+					 bool v6)
+{
+	const __u8 *image = weir_image(slot);
+	struct weir_control *c = weir_get_control();
+	__u64 mask = image_mask();
+
+	if (!c || !image)
+		return WEIR_NONE;
+	return tables_first(image, mask, IMAGE_AT(struct weir_root, image, mask, root_at), v6, p,
+			    c->zero);
+}
+
+__noinline __u32 weir_lane_tables4(__u32 slot, __u32 root_at, const struct weir_packet *p)
+{
+	return p ? lane_tables(slot & 1, root_at, p, false) : WEIR_NONE;
+}
+
+__noinline __u32 weir_lane_tables6(__u32 slot, __u32 root_at, const struct weir_packet *p)
+{
+	return p ? lane_tables(slot & 1, root_at, p, true) : WEIR_NONE;
+}
+
+/* The same for programs of either family. */
+static __always_inline __u32 lane_hashed(__u32 slot, __u32 root_at, bool v6,
+					 const struct weir_packet *p)
+{
+	if (!weir_may(WEIR_FEATURE_TABLES))
+		return WEIR_NONE;
+	return v6 ? weir_lane_tables6(slot, root_at, p) : weir_lane_tables4(slot, root_at, p);
+}
+
+/* lane_trail_on from the root on. `hashed`: see lane_hashed. */
 static __always_inline __u32 lane_trail(const __u8 *image, __u64 mask, __u32 root_at, bool v6,
-					const struct weir_packet *p, __u32 zero,
+					const struct weir_packet *p, __u32 hashed,
 					__u32 entry_at[LANE_STEPS])
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
 	__u32 entries_at = root->entries_at, last = root->entries - 1;
 	struct weir_first f;
 
-	if (!lookup_first(image, mask, root, weir_may(WEIR_FEATURE_TABLES), v6, p, zero, &f))
+	if (!lookup_first(image, mask, root, hashed, v6, p, &f))
 		return 0;
 	return lane_trail_on(image, mask, entries_at, last, &f, entry_at);
 }
@@ -89,10 +134,10 @@ static __always_inline __u32 lane_count(const __u8 *image, __u64 mask, __u32 slo
 
 /*
  * What the rules of a root say about the packet, as WEIR_LANE_DECIDED, and counted; 0: the whole
- * way. Most packets of short lists meet one entry, which decides.
+ * way. `hashed`: see lane_hashed. Most packets of short lists meet one entry, which decides.
  */
 static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct weir_packet *p,
-				       __u32 zero, bool v6, bool tables)
+				       __u32 hashed, bool v6)
 {
 	__u32 entry_at[LANE_STEPS] = {}, entries_at, last, at, verdict, rule = 0;
 	const __u8 *image = weir_image(slot);
@@ -106,11 +151,11 @@ static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct w
 	root = IMAGE_AT(struct weir_root, image, mask, root_at);
 	entries_at = root->entries_at;
 	last = root->entries - 1;
-	if (!lookup_first(image, mask, root, tables && weir_may(WEIR_FEATURE_TABLES), v6, p, zero, &f))
+	if (!lookup_first(image, mask, root, hashed, v6, p, &f))
 		return 0;
 	at = entries_at + f.position * sizeof(struct weir_entry);
 	e = IMAGE_AT(struct weir_entry, image, mask, at);
-	if (!unlikely(!e->verdict || e->rules != 1 || lane_is_hard(e))) {
+	if (likely(lane_decides(e))) {
 		rule = e->rule;
 		weir_count(slot, p->hook, rule, p->length);
 		return (__u32)e->verdict << WEIR_LANE_DECIDED | rule;
@@ -126,19 +171,17 @@ static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct w
 	return verdict << WEIR_LANE_DECIDED | rule;
 }
 
-/* Functions that are verified on their own, each with one family. */
-__noinline __u32 weir_lane_walk4(__u32 slot, __u32 root_at, const struct weir_packet *p)
+/* The same as functions, where the stack has no room for it. */
+__noinline __u32 weir_lane_walk4(__u32 slot, __u32 root_at, const struct weir_packet *p,
+				__u32 hashed)
 {
-	struct weir_control *c = weir_get_control();
-
-	return p && c ? lane_walk(slot & 1, root_at, p, c->zero, false, true) : 0;
+	return p ? lane_walk(slot & 1, root_at, p, hashed, false) : 0;
 }
 
-__noinline __u32 weir_lane_walk6(__u32 slot, __u32 root_at, const struct weir_packet *p)
+__noinline __u32 weir_lane_walk6(__u32 slot, __u32 root_at, const struct weir_packet *p,
+				__u32 hashed)
 {
-	struct weir_control *c = weir_get_control();
-
-	return p && c ? lane_walk(slot & 1, root_at, p, c->zero, true, true) : 0;
+	return p ? lane_walk(slot & 1, root_at, p, hashed, true) : 0;
 }
 
 #endif

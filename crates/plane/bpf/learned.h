@@ -73,7 +73,7 @@ __noinline int learned_matches(struct learned_entry *e, const struct weir_packet
 	reverse = !learned_same(p->dst, e->dst);
 	if (learned_has_ports(e->proto))
 		reverse |= p->src_port != e->src_port || p->dst_port != e->dst_port;
-	slot = (out * 2 + reverse) & 3;
+	slot = WITHIN(out * 2 + reverse, 3);
 	known = e->interfaces[slot];
 	if (known && known != LEARNED_ANY_INTERFACE && known != v->interface)
 		return 0;
@@ -131,28 +131,26 @@ static __always_inline bool learned_pairs(const struct learned_entry *e,
 }
 
 /* How long an entry lives from now on, in milliseconds. */
-static __always_inline __u64 learned_lifetime(const struct learned_entry *e, bool reverse)
+static __always_inline __u64 learned_lifetime(__u32 slot, __u32 lifetimes_at,
+					      const struct learned_entry *e, bool reverse)
 {
-	__u32 age = e->age[reverse & 1];
+	__u32 age = e->age[reverse & 1], number = LIFETIME_OTHER;
 
 	if (e->age[0] != ~0U)
 		return (__u64)age * 1000;
 	switch (e->proto) {
 	case IPPROTO_TCP:
-		switch (e->machine.queue) {
-		case LEARNED_ESTABLISHED: return 432000000;
-		case LEARNED_FIN_WAIT_1: return 7200000;
-		case LEARNED_LAST_ACK:
-		case LEARNED_CLOSED: return 30000;
-		}
-		return 240000;
+		number = e->machine.queue & 15;
+		break;
 	case IPPROTO_UDP:
-		return reverse ? 12000 : 120000;
+		number = LIFETIME_UDP + reverse;
+		break;
 	case IPPROTO_ICMP:
 	case IPPROTO_ICMPV6:
-		return reverse ? 6000 : 60000;
+		number = LIFETIME_ICMP + reverse;
+		break;
 	}
-	return 60000;
+	return learned_lifetime_of(slot, lifetimes_at, number);
 }
 
 static __always_inline void learned_count(struct learned_entry *e, const struct weir_packet *p,
@@ -203,7 +201,8 @@ __noinline int learned_try(struct walk *w, __u32 slot)
 		if (fit == LEARNED_INSIDE) {
 			learned_count(e, &w->packet, reverse, w->view.out);
 			if (e->proto != IPPROTO_TCP || !e->machine.kept_time)
-				learned_until(table, e, w->now_ms + learned_lifetime(e, reverse));
+				learned_until(table, e, w->now_ms + learned_lifetime(w->slot,
+								      w->lifetimes_at, e, reverse));
 		}
 	}
 	learned_unlock(e, held);
@@ -458,7 +457,8 @@ __noinline int learned_make(struct walk *w, __u32 number)
 	e->learner = number;
 	e->generation = c->slot_generation[w->slot & 1];
 	e->number = __sync_fetch_and_add(&h->next_number, 1) + 1;
-	learned_until(table, e, w->now_ms + learned_lifetime(e, false));
+	learned_until(table, e, w->now_ms + learned_lifetime(w->slot, w->lifetimes_at, e,
+							    false));
 	learned_link(w, slot, e->generation);
 	barrier();
 	e->used = 1;
@@ -585,6 +585,7 @@ static __always_inline int learned_test(struct walk *w, const struct weir_residu
 {
 	switch (t->kind) {
 	case WEIR_TEST_LEARNED:
+		w->lifetimes_at = t->at;
 		return learned_look(w);
 	case WEIR_TEST_LEARN:
 		return learned_learn(w, t->a, t->at);

@@ -15,7 +15,6 @@
 #include "learned_view.h"
 
 #define LEARNED_FRAGMENT_TRIES 4
-#define LEARNED_FRAGMENT_MS 60000
 #define LEARNED_COPIED 0x00ffff00	/* options that every fragment repeats (RFC 791) */
 
 /* Fill in the packet's view; whether states are any matter of it. */
@@ -27,6 +26,14 @@ static __always_inline bool learned_see(struct walk *w)
 		w->learned_bits |= LEARNED_VIEWED;
 	}
 	return !(w->view.attributes & IPF_UNTRACKABLE);
+}
+
+/* One of struct weir_lifetimes. */
+static __always_inline __u64 learned_lifetime_of(__u32 slot, __u32 lifetimes_at, __u32 number)
+{
+	const __u8 *image = weir_image(slot & 1);
+
+	return image ? IMAGE_U64(image, image_mask(), lifetimes_at + number * 8) : 0;
 }
 
 /* The newest entry of the packet's datagram, or LEARNED_NONE. */
@@ -143,7 +150,8 @@ __noinline int learned_keep(struct walk *w, __u32 number, __u32 generation)
 	e->generation = generation;
 	e->number = __sync_fetch_and_add(&h->next_number, 1) + 1;
 	__sync_fetch_and_add(&h->fragments, 1);
-	learned_until(table, e, w->now_ms + LEARNED_FRAGMENT_MS);
+	learned_until(table, e, w->now_ms +
+			      learned_lifetime_of(w->slot, w->lifetimes_at, LIFETIME_FRAGMENT));
 	barrier();
 	e->used = 2;
 	return 1;

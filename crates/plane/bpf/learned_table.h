@@ -9,6 +9,7 @@
 #ifndef WEIR_LEARNED_TABLE_H
 #define WEIR_LEARNED_TABLE_H
 
+#include "fields.h"
 #include "hash.h"
 #include "learned_abi.h"
 #include "learned_search.h"
@@ -113,43 +114,92 @@ __noinline int learned_search_begin(struct learned_search *s, const struct weir_
 	return 1;
 }
 
-/* One place of the names' two lines each. A callback, so that the verifier follows it once. */
-static long learned_next_place(__u32 i, struct learned_search *s)
+/*
+ * Which of the 32 places of a name have its tag, as bits. Two tags are compared at a time: a tag is
+ * odd and a free place 0, so no difference from a tag is 1, which would borrow from its neighbour.
+ */
+static __always_inline __u32 learned_equal(__u8 *table, __u64 name)
+{
+	__u64 wanted = learned_tag_of(name), hits = 0;
+
+	wanted |= wanted << 32;
+#pragma clang loop unroll(full)
+	for (int line = 0; line < 2; line++) {
+		__u64 number = learned_line_of(name) ^ line;
+		const __u64 *tags;
+
+		LEARNED_COPY(number);
+		number &= LEARNED_LINES - 1;
+		tags = (const __u64 *)(table + LEARNED_TAGS_AT + number * LEARNED_LINE_SLOTS * 4);
+#pragma clang loop unroll(full)
+		for (int i = 0; i < LEARNED_LINE_SLOTS / 2; i++) {
+			__u64 differ = tags[i] ^ wanted;
+			__u64 equal = (differ - 0x100000001ULL) & ~differ & 0x8000000080000000ULL;
+
+			hits |= equal >> (15 - line * 8 - i);
+		}
+	}
+	/* Tags of even places are in the lower half. */
+	return (hits >> 16 & 0xffff) | (hits >> 32 & 0xffff0000);
+}
+
+/* The place of a bit of learned_equal. */
+static __always_inline __u64 learned_place(__u64 name, __u32 bit)
+{
+	__u64 line = learned_line_of(name) ^ (bit >> 3 & 1);
+
+	return line * LEARNED_LINE_SLOTS + (bit & 7) * 2 + (bit >> 4 & 1);
+}
+
+/* The same, verified on its own. */
+__noinline __u32 learned_hits(__u64 name)
 {
 	__u8 *table = learned_table();
-	__u64 name = i < 32 ? s->names[0] : i < 64 ? s->names[1] : s->names[2];
-	__u64 slot = (learned_line_of(name) ^ (i >> 4 & 1)) * LEARNED_LINE_SLOTS + (i & 15);
+
+	return table ? learned_equal(table, name) : 0;
+}
+
+/* Whether the entry of a place is nearer to what is searched for than those seen. */
+__noinline int learned_consider(struct learned_search *s, __u32 slot, __u64 name)
+{
+	__u8 *table = learned_table();
 	struct learned_entry *e;
 	__u32 *tag;
 
-	if (!table)
-		return 1;
-	tag = learned_tag(table, slot);
-	if (!tag || *tag != learned_tag_of(name))
+	if (!table || !s)
 		return 0;
+	tag = learned_tag(table, slot);
 	e = learned_at(table, slot);
-	if (!e || !e->used || e->number >= s->below || e->number <= s->newest ||
-	    e->expires_ms <= s->now_ms)
+	if (!tag || !e || *tag != learned_tag_of(name) || !e->used || e->number >= s->below ||
+	    e->number <= s->newest || e->expires_ms <= s->now_ms)
 		return 0;
 	s->newest = e->number;
 	s->slot = slot;
-	return 0;
+	return 1;
 }
 
 /* The newest entry of the search's names that lives and is older than the one before. */
 __noinline int learned_next(struct learned_search *s)
 {
-	struct learned_search own;
-
 	if (!s)
 		return 0;
-	own = *s;
-	own.slot = LEARNED_NONE;
-	own.newest = 0;
-	bpf_loop(2 * LEARNED_LINE_SLOTS * own.count, learned_next_place, &own, 0);
-	s->slot = own.slot;
-	s->below = own.newest;
-	return own.slot != LEARNED_NONE;
+	s->slot = LEARNED_NONE;
+	s->newest = 0;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < 3; i++) {
+		__u64 name = s->names[i];
+		__u32 hits = i < s->count ? learned_hits(name) : 0;
+
+#pragma clang loop unroll(disable)
+		for (int k = 0; k < 2 * LEARNED_LINE_SLOTS; k++) {
+			if (!hits)
+				break;
+			learned_consider(s, learned_place(name, lowest_bit(hits)), name);
+			hits &= hits - 1;
+		}
+	}
+	s->below = s->newest;
+	return s->slot != LEARNED_NONE;
 }
 
 /* Take an entry out: its place, and what counts it. */

@@ -139,6 +139,16 @@ static __always_inline __u8 *weir_flows(void)
 }
 
 /*
+ * The product of what is not known and what is, in this order: before 6.10 the verifier follows no
+ * multiplication by an unknown factor, and compilers choose the order.
+ */
+static __always_inline __u64 weir_times(__u64 unknown, __u64 known)
+{
+	asm("%0 *= %1" : "+r"(unknown) : "r"(known));
+	return unknown;
+}
+
+/*
  * Packets and bytes of a rule. Received packets come with softirqs off, so that nothing else counts
  * on this CPU meanwhile: a plain addition to a shard of the CPU's own is exact (load.rs tells where
  * the kernel is so). What processes send may be interrupted: it has one shard for all CPUs, and pays
@@ -150,12 +160,15 @@ static __always_inline void weir_count(__u32 slot, __u32 hook, __u32 rule, __u32
 	__u32 capacity = weir_rule_capacity;
 	__u64 *base = bpf_map_lookup_elem(&counters, &slot);
 
+	/* What is compared is what is used: no earlier copy of it, of which older verifiers know less. */
+	asm volatile("" : "+r"(rule));
 	if (!base || rule >= capacity)
 		return;
+	asm volatile("" : "+r"(rule));
 	if (!unlikely(!WEIR_SETTING(exclusive) || hook >= WEIR_HOOK_OUTPUT)) {
 		if (shard >= shards)
 			return;
-		base += ((__u64)shard * capacity + rule) * 2;
+		base += (weir_times(shard, capacity) + rule) * 2;
 		base[0] += 1;
 		base[1] += bytes;
 		return;
@@ -163,7 +176,7 @@ static __always_inline void weir_count(__u32 slot, __u32 hook, __u32 rule, __u32
 	shard = WEIR_SETTING(exclusive) ? shards - 1 : shard & (shards - 1);
 	if (shard >= shards)
 		return;
-	base += ((__u64)shard * capacity + rule) * 2;
+	base += (weir_times(shard, capacity) + rule) * 2;
 	__sync_fetch_and_add(&base[0], 1);
 	__sync_fetch_and_add(&base[1], bytes);
 }

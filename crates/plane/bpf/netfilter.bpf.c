@@ -13,6 +13,7 @@
 #include "flow.h"
 #include "meta.h"
 #include "parse.h"
+#include "payload.h"
 #include "report.h"
 #include "sweep.h"
 #include "walk.h"
@@ -20,6 +21,9 @@
 #include "judge.h"
 #include "judged.h"
 #include "lane_meet.h"
+#if defined(WEIR_LEARNED) && !defined(WEIR_DYNAMIC)
+#include "lane_learned.h"
+#endif
 #include "translated.h"
 
 static __always_inline int parse_at(struct weir_packet *p, const struct weir_bytes *bytes, __u8 pf)
@@ -31,6 +35,7 @@ static __always_inline int parse_at(struct weir_packet *p, const struct weir_byt
 struct brought {
 	struct weir_scratch *scratch;
 	__u32 mark;
+	__u8 place;		/* number of the scratch, below WEIR_SCRATCH_COUNT */
 	__u8 tos;
 };
 
@@ -52,7 +57,11 @@ static __always_inline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
 	w->seen.bytes.have = skb->len - skb->data_len;
 	w->seen.bytes.zero = c->zero;
 	broken = parse_at(&w->packet, &w->seen.bytes, pf);
-	if (skb->data_len && (broken || w->packet.transport == WEIR_TRANSPORT_SHORT)) {
+	if (weir_may(WEIR_FEATURE_PAYLOAD) && skb->data_len) {
+		if (!payload_copy(skb, b->place, &w->seen.bytes))
+			return -1;
+		broken = weir_parse_again(&w->seen.bytes, &w->packet, pf == AF_INET ? 4 : 6);
+	} else if (skb->data_len && (broken || w->packet.transport == WEIR_TRANSPORT_SHORT)) {
 		int copied = meta_copy(skb, b->scratch);
 
 		if (copied) {
@@ -260,11 +269,14 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 SEC("netfilter")
 int weir_whole(struct bpf_nf_ctx___local *ctx)
 {
-	struct brought b = { .scratch = weir_scratch_take() };
+	struct brought b = {};
 	struct weir_control *c = weir_get_control();
+	__u32 place = 0;
 	int verdict;
 
 	_Static_assert(sizeof(struct walk) <= WEIR_SCRATCH_WALK, "a walk fits its place");
+	b.scratch = weir_scratch_numbered(&place);
+	b.place = place;
 	if (!b.scratch || !c) {
 		weir_reason(WEIR_REASON_SCRATCH);
 		return NF_DROP;
@@ -299,7 +311,11 @@ static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool v6, bool t
 	__u32 have = skb->len - skb->data_len, hook = ctx->state->hook;
 	int verdict;
 
-	verdict = lane_judge(have, hook, &job, v6, tracks);
+#if defined(WEIR_LEARNED) && !defined(WEIR_DYNAMIC)
+	verdict = tracks ? LANE_WHOLE : lane_states(&job, have, hook, v6);
+	if (verdict == LANE_WHOLE)
+#endif
+		verdict = lane_judge(have, hook, &job, v6, tracks);
 	if (tracks && verdict == LANE_ASK)
 		verdict = lane_again(&job, v6);
 	if (verdict != LANE_WHOLE)

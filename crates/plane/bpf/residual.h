@@ -157,8 +157,6 @@ static __always_inline int test_owner(const struct walk *w, const struct weir_re
 
 	if (!meta_owner(&w->seen, &uid, &gid))
 		return WEIR_FAILS;
-	if (t->small == 3)
-		return WEIR_HOLDS;
 	if (t->small == 2)
 		uid = gid;
 	return uid >= t->a && uid <= t->b;
@@ -320,6 +318,8 @@ __noinline int test_packet(struct walk *w, __u32 test_at)
 	return WEIR_ABSENT;
 }
 
+#include "aside.h"	/* answers as above */
+
 /*
  * Any test. Which function it is in is decided here and not there: at most 8 frames may be open,
  * and those of histories are deep.
@@ -328,6 +328,8 @@ static __always_inline int test_any(struct walk *w, const struct weir_residual *
 {
 	if (weir_may(WEIR_FEATURE_HISTORY) && t->kind == WEIR_TEST_HISTORY)
 		return history_test(w->slot, t->at, &w->packet, &w->flow, w->now_ms);
+	if (weir_may(WEIR_FEATURE_ASIDE) && t->kind == WEIR_TEST_ASIDE)
+		return test_aside(w, t, test_at);
 	switch (t->kind) {
 	case WEIR_TEST_CONNMARK:
 	case WEIR_TEST_MAC:

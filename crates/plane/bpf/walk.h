@@ -46,6 +46,7 @@ struct walk {
 	struct ipf_view quoted;	/* the one in an ICMP error */
 	struct weir_packet about;
 	struct weir_learner learner;	/* whose state is being made */
+	__u32 lifetimes_at;	/* of the policy, in its image */
 	struct learned_search search;	/* for fragments of the packet's datagram */
 	__u32 share;		/* what that counts for: its place, plus 1 */
 	__u32 limited;		/* verdict of a limit of connections, 0: none */
@@ -266,7 +267,7 @@ __noinline int weir_meet(struct walk *w)
 				return hot_drop(w);
 		} else {
 #ifdef WEIR_LEARNED
-			if (t->kind >= WEIR_TEST_LEARNED)
+			if (t->kind >= WEIR_TEST_LEARNED && t->kind <= WEIR_TEST_DYNAMIC_FORGET)
 				answer = learned_test(w, t);
 			else
 #endif

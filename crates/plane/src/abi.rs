@@ -4,7 +4,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `WEIR_ABI_VERSION`.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 6;
 /// `WEIR_SLACK`.
 pub const SLACK: u32 = 4096;
 /// `WEIR_EVENT_BYTES`.
@@ -48,6 +48,32 @@ pub struct Settings {
     pub exclusive: u32,
 }
 
+/// `struct weir_facts`.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Facts {
+    /// Supplementary groups.
+    pub groups: [u32; 4],
+    /// How many.
+    pub group_count: u32,
+    /// Bits: 1 a socket, 2 it has a class, 4 a bridge hands the packet over.
+    pub known: u32,
+    /// Class of the socket.
+    pub class: u32,
+    /// CPU.
+    pub cpu: u32,
+    /// Groups of the interfaces.
+    pub device_groups: [u32; 2],
+    /// Realm of the route.
+    pub realm: u32,
+    /// How many control groups.
+    pub control_group_count: u32,
+    /// Control groups, the root first.
+    pub control_groups: [u64; 3],
+    /// Bridge ports.
+    pub ports: [[u8; 16]; 2],
+}
+
 /// `struct weir_test`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -76,6 +102,8 @@ pub struct Test {
     pub handling: u32,
     /// Unused.
     pub padding: u32,
+    /// What few rules ask.
+    pub facts: Facts,
     /// Result: the parsed packet.
     pub packet: Key,
     /// Result: the packet in an ICMP error.
@@ -102,13 +130,13 @@ pub struct Test {
 pub struct Lane {
     /// Root of the filter table; 0: all packets go the whole way.
     pub root: u32,
-    /// Root for packets of established flows.
+    /// Root for packets of established flows; with [`LANE_STATES`] where lifetimes are.
     pub established: u32,
     /// `enum weir_lane_flag`.
     pub flags: u32,
     /// Chain policies of tables without rules.
     pub counts: u32,
-    /// Which.
+    /// Which; with [`LANE_STATES`] the look at states.
     pub count: [u32; 2],
     /// What one rule decides for all packets, by root: verdict << 30 | rule; 0: nothing.
     pub decided: [u32; 2],
@@ -118,6 +146,8 @@ pub struct Lane {
 pub const LANE_TRACK: u32 = 1;
 /// `WEIR_LANE_CLASSES`.
 pub const LANE_CLASSES: u32 = 2;
+/// `WEIR_LANE_STATES`.
+pub const LANE_STATES: u32 = 4;
 
 /// `struct weir_control`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -228,9 +258,10 @@ pub struct Event {
 const _: () = {
     assert!(size_of::<Key>() == 88);
     assert!(size_of::<Settings>() == 64);
-    assert!(size_of::<Test>() == 264);
+    assert!(size_of::<Facts>() == 104);
+    assert!(size_of::<Test>() == 368);
     assert!(size_of::<Lane>() == 32);
-    assert!(size_of::<Control>() == 1416);
+    assert!(size_of::<Control>() == 1520);
     assert!(std::mem::offset_of!(Control, event_window) == 768);
     assert!(std::mem::offset_of!(Control, test) == 1088);
     assert!(size_of::<Local>() == 40);

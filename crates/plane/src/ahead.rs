@@ -77,6 +77,10 @@ fn feature(cond: &Cond) -> u32 {
         Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow | Cond::IpfWith(_) => {
             layout::FEATURE_LEARNED
         }
+        Cond::Aside(aside) if aside.reads_payload() => {
+            layout::FEATURE_ASIDE | layout::FEATURE_PAYLOAD
+        }
+        Cond::Aside(_) => layout::FEATURE_ASIDE,
         Cond::Any(tests) => tests
             .iter()
             .map(|test| feature(&test.cond))

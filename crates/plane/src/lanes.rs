@@ -3,13 +3,14 @@
 //! In: an image and the bits of its policy ([`crate::hooks`]). Out: a [`Lane`] for each family and
 //! each of the hooks INPUT, FORWARD and OUTPUT. A lane is empty, so that all packets go the whole
 //! way, where something happens there that `lane.h` does not do: tables before the filter that have
-//! rules, marks or states that later hooks must see, rules that make states.
+//! rules, marks or states that later hooks must see, rules that make states. Where rules make
+//! states as IPFilter does, it is that of their packets (`bpf/lane_learned.h`), at PREROUTING too.
 
-use weir_engine::image::layout::{self, Entry, Header, Root, root_number};
+use weir_engine::image::layout::{self, Entry, Header, Root, Test, root_number};
 use weir_policy::model::{Family, Hook, Table};
 use zerocopy::FromBytes;
 
-use crate::abi::{LANE_CLASSES, LANE_TRACK, Lane};
+use crate::abi::{LANE_CLASSES, LANE_STATES, LANE_TRACK, Lane};
 use crate::hooks;
 
 /// `enum weir_verdict`.
@@ -50,6 +51,31 @@ fn decided(image: &[u8], root: u32) -> u32 {
     entry.map_or(0, |entry| u32::from(entry.verdict) << DECIDED | entry.rule)
 }
 
+/// Where a hook has no other list than one of IPFilter that begins with the look at states, as
+/// [`weir_policy::dialect::ipf::lower`] makes all of them where any rule makes states.
+fn states(image: &[u8], header: &Header, bits: u32, family: Family, hook: Hook) -> Option<Lane> {
+    let root = |table| root_number(family, hook, table).map_or(0, |number| header.roots[number]);
+    let of_ipf = header.features & (layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC)
+        == layout::FEATURE_LEARNED;
+    let more = hooks::HANDOFF | hooks::EARLY_STATE | hooks::TRACK | hooks::INGRESS;
+    let alone = root(Table::Raw) == 0 && root(Table::Mangle) == 0;
+    if !of_ipf || !alone || bits & more != 0 || root(Table::Filter) == 0 {
+        return None;
+    }
+    let list: Root = at(image, root(Table::Filter))?;
+    let first: Entry = at(image, list.entries_at)?;
+    let test: Test = at(image, first.tests_at)?;
+    let looks = (first.tests, first.ops, first.rules) == (1, 0, 1)
+        && first.flags == layout::FLAG_AS_LEARNED
+        && (test.kind, test.negate) == (layout::TEST_LEARNED, 0);
+    looks.then(|| Lane {
+        flags: LANE_STATES,
+        established: test.at,
+        count: [first.rule, 0],
+        ..Lane::default()
+    })
+}
+
 fn lane(image: &[u8], header: &Header, bits: u32, family: Family, hook: Hook) -> Option<Lane> {
     let root = |table| root_number(family, hook, table).map_or(0, |number| header.roots[number]);
     let number = root_number(family, hook, Table::Filter)?;
@@ -86,11 +112,15 @@ fn lane(image: &[u8], header: &Header, bits: u32, family: Family, hook: Hook) ->
 pub fn of(image: &[u8], bits: u32) -> [Lane; 8] {
     let header: Option<Header> = at(image, 0);
     let mut lanes = [Lane::default(); 8];
+    let Some(header) = header else {
+        return lanes;
+    };
     for family in [Family::V4, Family::V6] {
-        for hook in [Hook::Input, Hook::Forward, Hook::Output] {
-            let lane = header
-                .as_ref()
-                .and_then(|header| lane(image, header, bits, family, hook));
+        for hook in [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output] {
+            let rules = (hook != Hook::Prerouting)
+                .then(|| lane(image, &header, bits, family, hook))
+                .flatten();
+            let lane = rules.or_else(|| states(image, &header, bits, family, hook));
             lanes[family as usize * 4 + hook as usize] = lane.unwrap_or_default();
         }
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, Object, ObjectBuilder, PrintLevel};
 use weir_engine::flow::Layout;
-use weir_engine::image::layout::{FEATURE_DYNAMIC, FEATURE_LEARNED};
+use weir_engine::image::layout::{FEATURE_DYNAMIC, FEATURE_LEARNED, FEATURE_PAYLOAD};
 use zerocopy::IntoBytes;
 
 use crate::abi::{self, Control, Settings};
@@ -295,15 +295,24 @@ fn load_error(message: &str) -> PlaneError {
 /// Bytes of counters in a slot for which each CPU gets its own; offsets are verified up to 2^29.
 const OWN_COUNTERS_LIMIT: u64 = 1 << 28;
 
+/// How many CPUs there may be.
+fn cpus() -> u32 {
+    let numbers = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = numbers.trim().rsplit(['-', ',']).next();
+    last.and_then(|n| n.parse::<u32>().ok())
+        .map_or(u32::MAX, |n| n + 1)
+}
+
+/// How many scratch places can be taken: `weir_scratch_numbered` in `maps.h`.
+fn scratch_places() -> u32 {
+    cpus().saturating_mul(4).saturating_add(16).min(256)
+}
+
 /// How often the counters of this many rules are there, and whether each CPU has its own
 /// (`weir_count` in `maps.h`): then additions need not be atomic. Where there are many CPUs, or a
 /// kernel of the realtime kind in which softirqs interrupt each other, CPUs share up to 8.
 fn shards(rules: u32) -> (u32, bool) {
-    let numbers = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    let last = numbers.trim().rsplit(['-', ',']).next();
-    let cpus = last
-        .and_then(|n| n.parse::<u32>().ok())
-        .map_or(u32::MAX, |n| n + 1);
+    let cpus = cpus();
     let realtime = std::fs::read_to_string("/sys/kernel/realtime");
     let realtime = realtime.is_ok_and(|value| value.trim() == "1");
     let own = cpus.saturating_add(1);
@@ -484,6 +493,9 @@ fn load_object<'a>(
     if settings.features & ROUTE_BACK == 0 && settings.testing == 0 {
         // What nobody writes need not be large.
         entries(&mut open, "ways_back", 1)?;
+    }
+    if settings.features & FEATURE_PAYLOAD != 0 {
+        entries(&mut open, "payloads", scratch_places())?;
     }
     if let Some((capacity, layout)) = capacity {
         resize(&mut open, "images", capacity.image + abi::SLACK)?;

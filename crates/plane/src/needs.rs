@@ -5,7 +5,7 @@
 //! flows: so does iptables, whose port matches see the first fragment alone.
 
 use weir_policy::model::{
-    ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, Rule, Table, Test,
+    ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, Root, Rule, Table, Test,
 };
 
 use crate::hooks;
@@ -108,62 +108,99 @@ pub fn settle(bits: u32) -> u32 {
     }
 }
 
+/// What the rules of a policy need, so that it can be told what one more would.
+#[derive(Clone, Debug)]
+pub struct Needs {
+    bits: u32,
+    /// Families whose flows rules ask about.
+    tracked: [bool; 2],
+    /// Whether rules see packets that can be fragments when nobody puts them together first.
+    fragments: bool,
+    /// Where packets enter.
+    roots: Vec<Root>,
+}
+
+impl Needs {
+    /// Of a policy.
+    pub fn of(policy: &Policy) -> Self {
+        let enforced = |root: &&Root| !matches!(root.table, Table::Nat | Table::Security);
+        let mut needs = Needs {
+            bits: 0,
+            tracked: [false; 2],
+            fragments: false,
+            roots: policy.roots.iter().filter(enforced).copied().collect(),
+        };
+        for root in needs.roots.clone() {
+            needs.bits |= hooks::bit(root.family, root.hook);
+            for rule in reachable(policy, root.chain) {
+                needs.add(policy, &root, rule);
+            }
+        }
+        needs
+    }
+
+    fn add(&mut self, policy: &Policy, root: &Root, rule: &Rule) {
+        let early = matches!(root.hook, Hook::Prerouting | Hook::Postrouting);
+        self.fragments |= root.family == Family::V4 && root.hook != Hook::Input;
+        if asks_about_flows(policy, rule) {
+            self.tracked[root.family as usize] = true;
+            self.bits |= hooks::TRACK | if early { hooks::EARLY_STATE } else { 0 };
+        }
+        // tcx ingress judges raw and mangle alone: a list of verdicts (ipf, ipfw) must meet its
+        // packets at the hook itself.
+        let early_table = matches!(root.table, Table::Raw | Table::Mangle);
+        let steers = root.hook == Hook::Prerouting && early_table;
+        if steers && rule.ops.iter().any(sets_mark) {
+            self.bits |= hooks::INGRESS;
+        }
+        let by_tests = rule.tests.iter().map(bits_of_test);
+        let by_ops = rule.ops.iter().map(bits_of_op);
+        self.bits |= by_tests.chain(by_ops).fold(0, |all, one| all | one);
+    }
+
+    /// The bits, with one more rule in a chain of a family; a chain that is no root's own may be
+    /// reached from each of the family's. `policy` is where the rule's histories are.
+    pub fn with(&self, policy: &Policy, family: Family, chain: ChainId, rule: &Rule) -> u32 {
+        let mut more = self.clone();
+        let is_own = |root: &&Root| root.chain == chain;
+        let own: Vec<&Root> = self.roots.iter().filter(is_own).collect();
+        let of_family = self.roots.iter().filter(|root| root.family == family);
+        let all = match own.is_empty() {
+            true => of_family.collect(),
+            false => own,
+        };
+        all.iter().for_each(|root| more.add(policy, root, rule));
+        more.bits()
+    }
+
+    /// The bits.
+    pub fn bits(&self) -> u32 {
+        let mut bits = self.bits;
+        for family in [Family::V4, Family::V6] {
+            let everywhere = [Hook::Input, Hook::Forward, Hook::Output]
+                .map(|hook| hooks::bit(family, hook))
+                .into_iter()
+                .fold(0, |all, one| all | one);
+            if self.tracked[family as usize] {
+                // A conversation is only known when both its directions are seen.
+                bits |= everywhere;
+                bits |= match family {
+                    Family::V4 if self.fragments => hooks::DEFRAGMENT_V4,
+                    Family::V4 => hooks::DEFRAGMENT_V4_FORWARDED,
+                    Family::V6 => hooks::DEFRAGMENT_V6,
+                };
+            }
+            if bits & hooks::bit(family, Hook::Postrouting) != 0 {
+                // POSTROUTING takes up what these leave, and must not mistake it for another
+                // packet's.
+                bits |= hooks::bit(family, Hook::Forward) | hooks::bit(family, Hook::Output);
+            }
+        }
+        bits | hooks::several(bits)
+    }
+}
+
 /// The bits of a policy.
 pub fn of(policy: &Policy) -> u32 {
-    let mut bits = 0;
-    let mut tracked = [false; 2];
-    // Whether rules see packets that can be fragments when nobody puts them together first.
-    let mut fragments = false;
-    for root in &policy.roots {
-        if matches!(root.table, Table::Nat | Table::Security) {
-            continue;
-        }
-        bits |= hooks::bit(root.family, root.hook);
-        let early = matches!(root.hook, Hook::Prerouting | Hook::Postrouting);
-        let rules = reachable(policy, root.chain);
-        fragments |= root.family == Family::V4 && root.hook != Hook::Input && !rules.is_empty();
-        for rule in rules {
-            if asks_about_flows(policy, rule) {
-                tracked[root.family as usize] = true;
-                bits |= hooks::TRACK | if early { hooks::EARLY_STATE } else { 0 };
-            }
-            // tcx ingress judges raw and mangle alone: a list of verdicts (ipf, ipfw) must meet its
-            // packets at the hook itself.
-            let early_table = matches!(root.table, Table::Raw | Table::Mangle);
-            let steers = root.hook == Hook::Prerouting && early_table;
-            if steers && rule.ops.iter().any(sets_mark) {
-                bits |= hooks::INGRESS;
-            }
-            bits |= rule
-                .tests
-                .iter()
-                .map(bits_of_test)
-                .fold(0, |all, one| all | one);
-            bits |= rule
-                .ops
-                .iter()
-                .map(bits_of_op)
-                .fold(0, |all, one| all | one);
-        }
-    }
-    for family in [Family::V4, Family::V6] {
-        let everywhere = [Hook::Input, Hook::Forward, Hook::Output]
-            .map(|hook| hooks::bit(family, hook))
-            .into_iter()
-            .fold(0, |all, one| all | one);
-        if tracked[family as usize] {
-            // A conversation is only known when both its directions are seen.
-            bits |= everywhere;
-            bits |= match family {
-                Family::V4 if fragments => hooks::DEFRAGMENT_V4,
-                Family::V4 => hooks::DEFRAGMENT_V4_FORWARDED,
-                Family::V6 => hooks::DEFRAGMENT_V6,
-            };
-        }
-        if bits & hooks::bit(family, Hook::Postrouting) != 0 {
-            // POSTROUTING takes up what these leave, and must not mistake it for another packet's.
-            bits |= hooks::bit(family, Hook::Forward) | hooks::bit(family, Hook::Output);
-        }
-    }
-    bits | hooks::several(bits)
+    Needs::of(policy).bits()
 }

@@ -128,6 +128,11 @@ impl Plane {
         Some(swap::generation(instance, swap::active(instance))).filter(|n| *n != 0)
     }
 
+    /// Which of the loaded programs and maps are in force: another number, others.
+    pub fn instance_number(&self) -> Option<u32> {
+        self.current.as_ref().map(|current| current.number)
+    }
+
     /// Whether another process has loaded or removed programs since this was opened.
     pub fn is_outdated(&self) -> Result<bool> {
         let newest = self

@@ -52,7 +52,9 @@ const FEATURES: u32 = layout::FEATURE_CHANGES
     | layout::FEATURE_TABLES
     | layout::FEATURE_RARE
     | layout::FEATURE_HISTORY
-    | layout::FEATURE_METER;
+    | layout::FEATURE_METER
+    | layout::FEATURE_ASIDE
+    | layout::FEATURE_PAYLOAD;
 
 /// Features that an image asks for; 0 for one that is no image, which the programs do not walk.
 pub fn features(image: &[u8]) -> u32 {

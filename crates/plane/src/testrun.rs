@@ -13,7 +13,7 @@ use weir_engine::packet::{Arrival, convert};
 use weir_policy::model::{Family, Hook};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-use crate::abi::{Control, Key, Test};
+use crate::abi::{Control, Facts, Key, Test};
 use crate::error::{Result, system};
 use crate::load::{Capacity, Instance, TRACKS, load};
 use crate::swap::{self, Policy};
@@ -244,14 +244,34 @@ impl TestRun {
     }
 }
 
+fn facts_of(known: &weir_policy::model::Facts) -> Facts {
+    let mut facts = Facts::new_zeroed();
+    let members = &known.groups[..known.groups.len().min(facts.groups.len())];
+    facts.groups[..members.len()].copy_from_slice(members);
+    facts.group_count = members.len() as u32;
+    let groups = &known.control_groups[..known.control_groups.len().min(3)];
+    facts.control_groups[..groups.len()].copy_from_slice(groups);
+    facts.control_group_count = groups.len() as u32;
+    facts.known = u32::from(known.socket)
+        | u32::from(known.class.is_some()) << 1
+        | u32::from(known.ports.is_some()) << 2;
+    facts.class = known.class.unwrap_or(0);
+    (facts.cpu, facts.device_groups, facts.realm) = (known.cpu, known.device_groups, known.realm);
+    for (to, from) in facts.ports.iter_mut().zip(known.ports.iter().flatten()) {
+        put_name(to, from);
+    }
+    facts
+}
+
+fn put_name(to: &mut [u8; 16], name: &str) {
+    let length = name.len().min(15);
+    to[..length].copy_from_slice(&name.as_bytes()[..length]);
+}
+
 fn test_of(arrival: &Arrival, state: u8) -> Test {
     let mut test = Test::new_zeroed();
-    let put = |to: &mut [u8; 16], name: &str| {
-        let length = name.len().min(15);
-        to[..length].copy_from_slice(&name.as_bytes()[..length]);
-    };
-    put(&mut test.in_name, &arrival.in_iface);
-    put(&mut test.out_name, &arrival.out_iface);
+    put_name(&mut test.in_name, &arrival.in_iface);
+    put_name(&mut test.out_name, &arrival.out_iface);
     test.mac = arrival.mac.map_or(u64::MAX, |m| {
         m.iter()
             .fold(0, |value, byte| value << 8 | u64::from(*byte))
@@ -263,5 +283,6 @@ fn test_of(arrival: &Arrival, state: u8) -> Test {
     test.packet_type = convert::packet_type_number(arrival.packet_type);
     test.state = state;
     test.handling = u32::from(arrival.handling);
+    test.facts = facts_of(&arrival.aside);
     test
 }

@@ -8,12 +8,15 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 
+use weir_engine::image::layout;
 use weir_engine::update::{Home, Store};
 use weir_policy::model::RuleId;
 
-use crate::abi::Control;
+use crate::abi::{Control, Lane};
 use crate::counters;
-use crate::load::Instance;
+use crate::error::{PlaneError, Result, system};
+use crate::load::{Instance, Learning, families};
+use crate::plane::{ApplyOptions, Plane};
 use crate::swap::{self, Policy};
 use crate::sys::memory::grace_period;
 
@@ -68,6 +71,19 @@ impl Store for InForce {
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
     }
+
+    fn whole(&mut self) {
+        let control = self.instance.control();
+        let size = size_of::<Lane>();
+        let lanes = offset_of!(Control, lanes) + self.slot as usize * 8 * size;
+        for at in (0..8).map(|number| lanes + number * size) {
+            let decided = at + offset_of!(Lane, decided);
+            // What is decided for all packets first, then where they are looked up.
+            control.store32(decided + 4, control.load32(decided));
+            let root = control.load32(at + offset_of!(Lane, root));
+            control.store32(at + offset_of!(Lane, established), root);
+        }
+    }
 }
 
 /// The slots of an instance, for a policy whose rules change one by one.
@@ -102,25 +118,37 @@ impl Slots {
 impl Home for Slots {
     type Store = InForce;
 
-    fn prepare(&self, image: &[u8], counters: u32) -> Result<InForce, String> {
+    fn prepare(&self, image: &[u8], counters: u32) -> std::result::Result<InForce, String> {
+        self.put(image, counters).map_err(|error| error.to_string())
+    }
+
+    fn switch(&self, to: &mut InForce) -> std::result::Result<(), String> {
+        self.go(to).map_err(|error| error.to_string())
+    }
+}
+
+impl Slots {
+    /// Writes an image into the spare slot.
+    fn put(&self, image: &[u8], counters: u32) -> Result<InForce> {
         let policy = Policy {
             image,
             rules: counters,
             history: self.history,
             hooks: self.hooks,
         };
-        let slot = swap::write_spare(&self.instance, &policy, self.number);
         Ok(InForce {
-            slot: slot.map_err(|error| error.to_string())?,
+            slot: swap::write_spare(&self.instance, &policy, self.number)?,
             instance: Arc::clone(&self.instance),
         })
     }
 
-    fn switch(&self, to: &mut InForce) -> Result<(), String> {
+    /// Lets packets go to an image.
+    fn go(&self, to: &InForce) -> Result<()> {
         let instance = &self.instance;
         let old = swap::active(instance);
         if old == to.slot {
-            return Err("another policy was put in force".to_owned());
+            let replaced = std::io::Error::other("another policy was put in force");
+            return Err(system("exchanging an image")(replaced));
         }
         let rules = instance.capacity().rules;
         let had_policy = swap::generation(instance, old) == self.number;
@@ -133,13 +161,90 @@ impl Home for Slots {
         }
         swap::flip(instance);
         if had_policy {
-            grace_period().map_err(|error| error.to_string())?;
+            grace_period().map_err(system("waiting for running programs to end"))?;
             let after = counters::read(instance, old, rules);
             counters::add(instance, to.slot, &before, &after);
-            // The same policy is not one to return to.
-            let at = offset_of!(Control, slot_generation) + old as usize * 4;
-            instance.control().store32(at, 0);
+            forget(instance, old);
         }
         Ok(())
     }
+}
+
+/// Lets a slot hold no policy that one could return to.
+fn forget(instance: &Instance, slot: u32) {
+    let at = offset_of!(Control, slot_generation) + slot as usize * 4;
+    instance.control().store32(at, 0);
+}
+
+impl Plane {
+    /// Hooks of the policy in force ([`crate::hooks`]).
+    pub fn hooks(&self) -> Result<u32> {
+        let instance = self.instance()?;
+        Ok(swap::hooks(instance, swap::active(instance)))
+    }
+
+    /// Lets the policy in force go on by another image of it, which is to be changed in place, with
+    /// so many counters. Rules keep what they have counted, and histories what they remember where
+    /// the image has the same ones. Needs more room where the maps have none for it.
+    pub fn exchange_image(
+        &mut self,
+        image: &[u8],
+        counters: u32,
+        history: usize,
+    ) -> Result<(Slots, InForce)> {
+        let instance = Arc::clone(&self.current.as_ref().ok_or(PlaneError::Nothing)?.instance);
+        let (slot, rules) = (swap::active(&instance), instance.capacity().rules);
+        let (number, hooks) = (
+            swap::generation(&instance, slot),
+            swap::hooks(&instance, slot),
+        );
+        let features = swap::features(image) | families(hooks);
+        let remembers = same_histories(&instance, slot, image);
+        let fits = instance.capacity().holds(image.len(), counters, history)
+            && features & !instance.settings.features == 0
+            && Learning::of(features).is_done_by(&instance);
+        if fits {
+            let kept = if remembers { history } else { 0 };
+            let slots = Slots::of(&instance, number, hooks, kept);
+            let store = slots.put(image, counters)?;
+            slots.go(&store)?;
+            return Ok((Slots { history, ..slots }, store));
+        }
+        let before = counters::read(&instance, slot, rules);
+        let map = instance.map("histories");
+        let mut memory = vec![0; if remembers { history } else { 0 }];
+        map.memory().read(slot as usize * map.entry, &mut memory);
+        let policy = Policy {
+            image,
+            rules: counters,
+            history,
+            hooks,
+        };
+        let options = ApplyOptions {
+            number,
+            presets: &before,
+            memory: &[(0, memory)],
+            flows: 0,
+        };
+        self.apply(&policy, options)?;
+        let grown = Arc::clone(&self.current.as_ref().ok_or(PlaneError::Nothing)?.instance);
+        let own = swap::active(&grown);
+        // What was counted while the larger maps were made.
+        let after = counters::read(&instance, slot, rules);
+        counters::add(&grown, own, &before, &after);
+        forget(&grown, 1 - own);
+        Ok((
+            Slots::of(&grown, number, hooks, history),
+            InForce::of(&grown),
+        ))
+    }
+}
+
+/// Whether the histories that an image names are those of the image in a slot: none came since, so
+/// as many are the same ones.
+fn same_histories(instance: &Instance, slot: u32, image: &[u8]) -> bool {
+    let at = offset_of!(layout::Header, history_count);
+    let map = instance.map("images");
+    let own = map.memory().load32(slot as usize * map.entry + at);
+    image.get(at..at + 4) == Some(&own.to_le_bytes()[..])
 }

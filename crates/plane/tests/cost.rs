@@ -12,8 +12,8 @@ use weir_plane::Policy;
 use weir_plane::load::Capacity;
 use weir_plane::testrun::TestRun;
 use weir_policy::model::{
-    Cond, CtState, Family, Flow, Fragment, Hook, Packet, PacketType, StateMask, Test, Transport,
-    Verdict,
+    Cond, CtState, Facts, Family, Flow, Fragment, Hook, Packet, PacketType, StateMask, Test,
+    Transport, Verdict,
 };
 
 fn segment(family: Family) -> Packet {
@@ -39,6 +39,7 @@ fn segment(family: Family) -> Packet {
         packet_type: PacketType::Unicast,
         owner: None,
         handling: 0,
+        aside: Facts::default(),
     };
     packet::settle(&mut packet);
     packet

@@ -27,8 +27,6 @@ const REFUSED: &[(&str, &[&str])] = &[
             "an interface of the other side",
         ],
     ),
-    ("nomatch.ipf", &["`nomatch`"]),
-    ("rule-ttl.ipf", &["`rule-ttl`"]),
     ("state-head.ipf", &["`keep` of a head with `quick`"]),
     ("states-options.ipf", &["`newisn`", "`icmp-head`"]),
 ];

@@ -68,7 +68,7 @@ fn missing(spec: &ModuleSpec, rows: &[Row], wrong: &mut Vec<String>) {
         wrong.push(format!("{} has no --{}", spec.name, option.name));
     }
     let refused = own.iter().all(|row| !row.mark.starts_with('E'));
-    if (spec.tier == Tier::Known) != refused && !matches!(spec.name, "physdev" | "SYNPROXY") {
+    if (spec.tier == Tier::Known) != refused && spec.name != "SYNPROXY" {
         let noted = own.iter().any(|row| row.mark.starts_with(['N', 'P']));
         if !noted {
             wrong.push(format!(

@@ -99,7 +99,7 @@ fn host_names_are_resolved_sorted_recorded_and_refusable() {
 #[test]
 fn what_cannot_be_honoured_is_refused_or_left_out_but_never_opens() {
     use Treatment::{LeftOut, Refused};
-    const UNKNOWN: &str = "-m string --string a --algo bm";
+    const UNKNOWN: &str = "-m helper --helper a";
     for (lines, treatment) in [
         ("-A INPUT {} -j ACCEPT", LeftOut),
         ("-A INPUT {} -j DROP", Refused),
@@ -151,7 +151,7 @@ fn what_cannot_be_honoured_is_refused_or_left_out_but_never_opens() {
 
 #[test]
 fn outside_the_filter_table_accepting_is_not_harmless() {
-    let text = "*mangle\n-A INPUT -m string --string a --algo bm -j ACCEPT\n\
+    let text = "*mangle\n-A INPUT -m helper --helper a -j ACCEPT\n\
         -A INPUT -j MARK --set-mark 1\nCOMMIT\n";
     let allow = LowerOptions {
         allow_unsupported: true,
@@ -164,8 +164,9 @@ fn outside_the_filter_table_accepting_is_not_harmless() {
 
 #[test]
 fn rules_keep_their_numbers_when_one_is_left_out() {
-    let text =
-        filter("-A INPUT -p tcp -j ACCEPT\n-A INPUT -m u32 --u32 0=1 -j ACCEPT\n-A INPUT -j DROP");
+    let text = filter(
+        "-A INPUT -p tcp -j ACCEPT\n-A INPUT -m helper --helper a -j ACCEPT\n-A INPUT -j DROP",
+    );
     let allow = LowerOptions {
         allow_unsupported: true,
         ..LowerOptions::default()

@@ -23,24 +23,13 @@ const REFUSED: &[(&str, &[&str])] = &[
         "crowdsec.v4",
         &["a set of type hash:net,iface (`kube-bridge`) is not supported"],
     ),
-    (
-        "dns-any.v4",
-        &["`-m string` is not supported", "`-m u32` is not supported"],
-    ),
     ("gce-azure.v4", &["the table security is not supported"]),
     ("hardened-v6.v6", &["`-m ipv6header` is not supported"]),
-    (
-        "neutron.v4",
-        &[
-            "`--zone` of `-j CT` is not supported",
-            "`-m physdev` is not supported",
-        ],
-    ),
+    ("neutron.v4", &["`--zone` of `-j CT` is not supported"]),
     (
         "no-commit.v4",
         &["this table has no COMMIT, so nothing of it would be loaded"],
     ),
-    ("proxmox.v4", &["`-m physdev` is not supported"]),
     (
         "restore-commands.v4",
         &["renaming `allowed` after a rule has used it"],
@@ -53,7 +42,6 @@ const REFUSED: &[(&str, &[&str])] = &[
         ],
     ),
     ("synproxy.v4", &["`-j SYNPROXY` is not supported"]),
-    ("xen-physdev.v4", &["`-m physdev` is not supported"]),
 ];
 
 fn files() -> Vec<PathBuf> {

@@ -8,7 +8,7 @@ use weir_engine::packet::{Arrival, build, settle};
 use weir_engine::run::{Reference, Runner};
 use weir_plane::testrun::TestRun;
 use weir_policy::eval::{Evaluator, Judgement, Passage};
-use weir_policy::model::{Family, Hook, Packet, Policy, Verdict};
+use weir_policy::model::{Family, Hook, Packet, Policy, Transport, Verdict};
 
 use crate::random::PacketSource;
 
@@ -41,6 +41,8 @@ pub struct Tally {
     pub rules_hit: u64,
     /// Packets that went the kernel's short way (`lane.h`).
     pub short_ways: u64,
+    /// Of these, ICMP.
+    pub short_icmp: u64,
 }
 
 impl Tally {
@@ -49,6 +51,7 @@ impl Tally {
         self.packets += other.packets;
         self.rules_hit += other.rules_hit;
         self.short_ways += other.short_ways;
+        self.short_icmp += other.short_icmp;
         self.verdicts
             .iter_mut()
             .zip(other.verdicts)
@@ -127,6 +130,8 @@ impl Comparison<'_> {
                 kernel.set_whole_way(!self.is_short_open() || number / 2 % 4 == 3);
                 let short = self.kernel_packet(kernel, &packet, &meant, now_ms, &place)?;
                 tally.short_ways += u64::from(short);
+                let icmp = matches!(packet.transport, Transport::Icmp { .. });
+                tally.short_icmp += u64::from(short && icmp);
             }
         }
         tally.rules_hit = evaluator.counters.iter().filter(|c| c.packets > 0).count() as u64;

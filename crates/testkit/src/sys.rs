@@ -72,14 +72,31 @@ pub fn pin_to_cpu(cpu: usize) -> Result<()> {
     Ok(())
 }
 
-/// Makes sockets opened by `work` belong to another user and group (for the owner match).
+/// Gives this thread supplementary groups; those it had.
+fn beside(groups: &[u32]) -> Vec<u32> {
+    let mut old = vec![0u32; 256];
+    // SAFETY: both calls get arrays and their lengths. The system call itself and not the library's
+    // function, which would change all threads.
+    let count = unsafe {
+        let count = libc::getgroups(old.len() as i32, old.as_mut_ptr());
+        libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr());
+        count
+    };
+    old.truncate(count.max(0) as usize);
+    old
+}
+
+/// Makes sockets opened by `work` belong to another user and group, with the groups 10 and 20 above
+/// that one beside it (for the owner match).
 pub fn as_user<R>(user: u32, group: u32, work: impl FnOnce() -> R) -> R {
     // SAFETY: both calls take plain numbers and change only this thread's file system ids.
     let (old_user, old_group) = unsafe {
         let old_group = libc::setfsgid(group) as u32;
         (libc::setfsuid(user) as u32, old_group)
     };
+    let mine = beside(&[group.saturating_add(10), group.saturating_add(20)]);
     let result = work();
+    beside(&mine);
     // SAFETY: as above; these are the ids the thread had.
     unsafe {
         libc::setfsuid(old_user);

@@ -18,7 +18,7 @@ use weir_policy::dialect::ipf::lower::{LowerOptions, lower};
 use weir_policy::dialect::ipf::{Language, ParseOptions, parse};
 use weir_policy::eval::ipf::{Evaluator as Meaning, Outcome, Settings, Tables};
 use weir_policy::eval::{Evaluator, Passage};
-use weir_policy::model::{Hook, Packet, Policy, Verdict};
+use weir_policy::model::{Hook, Lifetimes, Packet, Policy, Verdict};
 use weir_policy::syntax::Sources;
 
 fn one<'t>(rng: &mut Rng, words: &[&'t str]) -> &'t str {
@@ -199,7 +199,7 @@ fn text(rng: &mut Rng) -> String {
 }
 
 /// Reads and lowers a text.
-fn lowered(text: &str, states_max: u32) -> Option<(RuleSet, Policy)> {
+fn lowered(text: &str, settings: &Settings) -> Option<(RuleSet, Policy)> {
     let mut sources = Sources::new();
     let id = sources.add("rules", text);
     let language = match text.starts_with(HPUX) {
@@ -216,12 +216,27 @@ fn lowered(text: &str, states_max: u32) -> Option<(RuleSet, Policy)> {
     }
     let (set, _) = RuleSet::of(&file);
     let options = LowerOptions {
-        states_max,
+        states_max: settings.state_max,
+        lifetimes: settings.lifetimes,
         ..LowerOptions::default()
     };
     let (policy, found) = lower(&set, &Tables::default(), &sources, options);
     let policy = policy.unwrap_or_else(|| panic!("{found:?} in\n{text}"));
     Some((set, policy))
+}
+
+/// The usual lifetimes, or some that conversations of the test outlive.
+fn lifetimes(rng: &mut Rng) -> Lifetimes {
+    let mut lifetimes = Lifetimes::default();
+    if rng.bool() {
+        return lifetimes;
+    }
+    let mut seconds = || 1000 * u64::from(*rng.choice(&[1_u32, 5, 30, 120, 600]).unwrap_or(&1));
+    lifetimes.tcp = lifetimes.tcp.map(|_| seconds());
+    (lifetimes.udp, lifetimes.udp_reply) = (seconds(), seconds());
+    (lifetimes.icmp, lifetimes.icmp_reply) = (seconds(), seconds());
+    (lifetimes.other, lifetimes.fragment) = (seconds(), seconds());
+    lifetimes
 }
 
 /// The packet as its bytes say it, and the bytes.
@@ -243,6 +258,8 @@ struct Tally {
     out_of_window: u64,
     passed: u64,
     blocked: u64,
+    /// In the kernel: packets that went the short way.
+    short_ways: u64,
     /// Of rule sets of HP-UX: connections above a limit, and those within one.
     above: u64,
     within: u64,
@@ -314,6 +331,7 @@ impl Judges<'_> {
             let seen = kernel
                 .judge(met.family, &bytes, &Arrival::of(&met), 0)
                 .map_err(|e| e.to_string())?;
+            tally.short_ways += u64::from(seen.short_way);
             let number = match found.verdict {
                 Verdict::Accept => 1,
                 Verdict::Drop => 2,
@@ -351,19 +369,15 @@ impl Judges<'_> {
 fn play(
     what: &str,
     text: &str,
-    states_max: u32,
+    settings: Settings,
     packets: impl Iterator<Item = Sent>,
     kernel: Option<&TestRun>,
     tally: &mut Tally,
 ) -> bool {
-    let Some((set, policy)) = lowered(text, states_max) else {
+    let Some((set, policy)) = lowered(text, &settings) else {
         return false;
     };
     let compiled = compile(&policy, &Options::default()).expect("it compiles");
-    let settings = Settings {
-        state_max: states_max,
-        ..Settings::default()
-    };
     if let Some(kernel) = kernel {
         kernel.set_clock(talk::BEGIN_MS);
         kernel
@@ -399,11 +413,15 @@ fn compare(seeds: std::ops::Range<u64>, packets: usize, kernel: Option<&TestRun>
     for seed in seeds {
         let mut rng = Rng::with_seed(seed);
         let text = text(&mut rng);
-        let states_max = [3, 8, 1000][rng.usize(..3)];
+        let settings = Settings {
+            state_max: [3, 8, 1000][rng.usize(..3)],
+            lifetimes: lifetimes(&mut rng),
+            ..Settings::default()
+        };
         let mut talks = Talks::new(seed);
         let sent = std::iter::repeat_with(|| talks.packet()).take(packets);
         let what = format!("seed {seed}");
-        policies += u32::from(play(&what, &text, states_max, sent, kernel, &mut tally));
+        policies += u32::from(play(&what, &text, settings, sent, kernel, &mut tally));
     }
     println!("{policies} policies: {tally:?}");
     tally
@@ -452,8 +470,50 @@ fn states_mean_the_same_in_the_kernel() {
         tally.within,
     ];
     assert!(all.iter().all(|count| *count > policies), "{tally:?}");
+    assert!(tally.short_ways > policies, "{tally:?}");
     // Rarer: not every text has a state made for a first fragment.
     assert!(tally.fragments * 4 > policies, "{tally:?}");
+}
+
+#[test]
+fn conversations_that_go_on_in_the_kernel() {
+    let name = "conversations_that_go_on_in_the_kernel";
+    let Some(()) = weir_plane::kernel_or_skip(name) else {
+        return;
+    };
+    let kernel = learning();
+    let mut tally = Tally::default();
+    for seed in 0..200 {
+        let mut rng = Rng::with_seed(seed);
+        let keep = one(
+            &mut rng,
+            &["", "", " (age 30/5)", " (strict)", " (loose)", " (limit 2)"],
+        );
+        let mut text = String::new();
+        for direction in ["in", "out"] {
+            let log = one(&mut rng, &["", "", "", " log", " log first"]);
+            text += &format!("pass {direction}{log} quick proto tcp all keep state{keep}\n");
+            text += &format!("pass {direction} quick proto udp all keep state\n");
+        }
+        text += "block in all\nblock out all\n";
+        let settings = Settings {
+            state_max: 1000,
+            lifetimes: lifetimes(&mut rng),
+            ..Settings::default()
+        };
+        let sent = talk::steady(seed, 150).into_iter();
+        let what = format!("{name} {seed}");
+        assert!(play(
+            &what,
+            &text,
+            settings,
+            sent,
+            Some(&kernel),
+            &mut tally
+        ));
+    }
+    println!("{tally:?}");
+    assert!(tally.hits * 2 > tally.packets, "{tally:?}");
 }
 
 #[test]
@@ -466,7 +526,11 @@ fn ports_used_again_leave_what_lives_in_the_kernel() {
     let text = "block out quick all keep state (age 1/600)\n";
     let mut tally = Tally::default();
     let sent = talk::used_again(40).into_iter();
-    assert!(play(name, text, 1000, sent, Some(&kernel), &mut tally));
+    let settings = Settings {
+        state_max: 1000,
+        ..Settings::default()
+    };
+    assert!(play(name, text, settings, sent, Some(&kernel), &mut tally));
     // The reset, and one error.
     assert_eq!(tally.hits, 2, "{tally:?}");
 }

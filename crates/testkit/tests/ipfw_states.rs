@@ -221,10 +221,13 @@ fn compare(seeds: std::ops::Range<u64>, packets: usize, kernel: Option<&TestRun>
         let text = ipfw_text::text(&mut rng);
         let settings = ipfw_text::settings(&mut rng);
         let mut talks = Talks::new(seed);
-        let sent = std::iter::repeat_with(|| talks.packet()).take(packets);
+        let sent = match seed % 8 {
+            0 => talk::steady(seed, packets),
+            _ => (0..packets).map(|_| talks.packet()).collect(),
+        };
         let what = format!("seed {seed}");
         let given = (text.as_str(), settings);
-        policies += u64::from(play(&what, given, sent, kernel, &mut tally));
+        policies += u64::from(play(&what, given, sent.into_iter(), kernel, &mut tally));
     }
     println!("{policies} policies: {tally:?}");
     (policies, tally)

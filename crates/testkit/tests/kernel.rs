@@ -78,6 +78,7 @@ fn the_kernel_equals_the_evaluator() {
     assert!(all.verdicts.iter().all(|n| *n > 100), "{all:?}");
     assert!(all.short_ways > packets as u64 * policies / 100, "{all:?}");
     assert!(short_ways > packets as u64 * policies / 100, "{short_ways}");
+    assert!(all.short_icmp > policies, "{all:?}");
 }
 
 #[test]

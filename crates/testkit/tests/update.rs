@@ -272,7 +272,7 @@ fn covered_rules_come_to_the_fore() {
     assert_eq!(live.image(), &*image, "what is in use is what is known");
 }
 
-/// Members of a set come and go in the rule that names it.
+/// Members of a set come and go in the two rules that name it.
 #[test]
 fn members_of_sets_change_in_place() {
     let mut rng = Rng::with_seed(11);
@@ -302,22 +302,27 @@ fn members_of_sets_change_in_place() {
             members: vec![],
             changes: false,
         });
-        let cond = Cond::Set {
-            set: SetId(0),
-            fields: vec![SetField::Src],
-        };
-        let rule = Rule {
-            id: RuleId(model.rule_count),
-            tests: vec![Test {
-                negate: false,
-                cond,
-            }],
-            ops: vec![],
-            flow: Flow::Verdict(Verdict::Accept),
-            ..model.chains[0].rules[0].clone()
-        };
-        model.rule_count += 1;
-        model.chains[0].rules.insert(10, rule);
+        for (at, field, verdict) in [
+            (10, SetField::Src, Verdict::Accept),
+            (30, SetField::Dst, Verdict::Drop),
+        ] {
+            let cond = Cond::Set {
+                set: SetId(0),
+                fields: vec![field],
+            };
+            let rule = Rule {
+                id: RuleId(model.rule_count),
+                tests: vec![Test {
+                    negate: false,
+                    cond,
+                }],
+                ops: vec![],
+                flow: Flow::Verdict(verdict),
+                ..model.chains[0].rules[0].clone()
+            };
+            model.rule_count += 1;
+            model.chains[0].rules.insert(at, rule);
+        }
         let kept = Kept::new(&model, &Options::default(), Here);
         let mut kept = kept.expect("it can be built");
         let mut in_place = 0;
@@ -337,6 +342,7 @@ fn members_of_sets_change_in_place() {
             compare(kept.live(), &model, step, 100);
         }
         println!("{family:?}: {in_place} of 60 in place");
-        assert!(in_place > 40, "{family:?}: {in_place} of 60 in place");
+        // The others come with a build: a packet could meet one rule as it was, the other as it is.
+        assert!(in_place > 20, "{family:?}: {in_place} of 60 in place");
     }
 }

@@ -12,6 +12,7 @@ mod cli;
 mod cmd;
 mod describe;
 mod diff;
+mod edit;
 mod enforce;
 mod exit;
 mod explain;

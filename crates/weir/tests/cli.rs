@@ -109,7 +109,7 @@ fn faulty_lines_are_all_told_with_their_place() {
 #[test]
 fn what_cannot_be_honoured_has_an_exit_code_of_its_own() {
     let folder = Folder::new();
-    let text = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -m string --string x --algo bm -j ACCEPT\n\
+    let text = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -m helper --helper x -j ACCEPT\n\
                 COMMIT\n";
     folder.file("rules.v4", text);
     let run = folder.weir(&["check", "rules.v4"]).expect(3);

@@ -172,7 +172,7 @@ fn what_cannot_be_read_is_no_difference() {
     assert_eq!(diff(&old, &new, &[]).status.code(), Some(2));
     let strange = file(
         "strange.v4",
-        "*filter\n:INPUT DROP [0:0]\n-A INPUT -m string --string a --algo bm -j ACCEPT\nCOMMIT\n",
+        "*filter\n:INPUT DROP [0:0]\n-A INPUT -m helper --helper a -j ACCEPT\nCOMMIT\n",
     );
     assert_eq!(diff(&strange, &new, &[]).status.code(), Some(3));
 }

@@ -157,6 +157,49 @@ fn the_inactive_lists_are_swapped_and_printed_lists_are_input() {
 }
 
 #[test]
+fn rules_end_with_their_time_and_tunables_are_kept() {
+    if weir_plane::kernel_or_skip("rules_end_with_their_time").is_none() {
+        return;
+    }
+    let (folder, netns) = (Folder::new(), Namespace::new("ttl"));
+    let name = netns.0.as_str();
+    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
+    let ipf = |args: &[&str]| folder.weir(&[&["ipf", "--netns", name], args].concat());
+    let stat = |args: &[&str]| folder.weir(&[&["ipfstat", "--netns", name], args].concat());
+    let hits = || stat(&["-ih"]).expect(0).out;
+    let short = "block in quick on lo proto udp from any to any port = 77 rule-ttl";
+    folder.file("r", &format!("{short} 8\npass in on lo all\n"));
+    ipf(&["-f", "r"]).expect(0);
+    send(&netns, "udp", 77);
+    assert!(hits().starts_with(&format!("1 {short} ")), "{}", hits());
+    // What is left of the time stays with the rule, and so do its hits.
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    folder.file("more", "pass in on lo proto tcp all\n");
+    ipf(&["-f", "more"]).expect(0);
+    let left = hits();
+    let left = left.lines().next().and_then(|line| line.rsplit_once(' '));
+    let left: u32 = left.expect("a rule").1.parse().expect("seconds");
+    assert!((1..8).contains(&left), "{left}");
+    assert!(hits().starts_with(&format!("1 {short} ")), "{}", hits());
+    std::thread::sleep(std::time::Duration::from_secs(u64::from(left) + 1));
+    send(&netns, "udp", 77);
+    assert!(hits().starts_with("2 pass in on lo all\n"), "{}", hits());
+
+    let tunables = ipf(&["-T", "list"]).expect(0).out;
+    assert!(
+        tunables.contains("tcp_idle_timeout\tcurrent 864000\n"),
+        "{tunables}"
+    );
+    ipf(&["-T", "fr_tcpidletimeout=600,fr_udptimeout=20"]).expect(0);
+    ipf(&["-rf", "more"]).expect(0);
+    let told = ipf(&["-T", "tcp_idle_timeout,udp_timeout"]).expect(0).out;
+    assert_eq!(
+        told,
+        "tcp_idle_timeout\tcurrent 600\nudp_timeout\tcurrent 20\n"
+    );
+}
+
+#[test]
 fn logged_packets_are_printed_as_ipmon_does() {
     if weir_plane::kernel_or_skip("logged_packets_are_printed").is_none() {
         return;

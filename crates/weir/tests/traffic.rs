@@ -58,9 +58,9 @@ impl Drop for Running {
 
 fn listen(host: &Namespace, port: &str) -> Running {
     let child = Command::new("ip")
-        .args([
-            "netns", "exec", &host.0, "timeout", "20", "nc", "-l", "-p", port,
-        ])
+        .args(["netns", "exec", &host.0, "timeout", "20", "socat", "-u"])
+        .arg(format!("TCP-LISTEN:{port},reuseaddr"))
+        .arg("-")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .spawn()
@@ -195,17 +195,20 @@ fn counters_flows_and_log_tell_what_happened() {
         .run(&["ping", "-c", "2", "-i", "0.2", "-W", "5", "10.77.0.2"])
         .expect(0);
     let server = listen(&pair.host, "7000");
-    let talk = "(echo hello; sleep 1) | timeout 10 nc 10.77.0.2 7000";
+    let talk = "(echo hello; sleep 1) | timeout 10 socat - TCP:10.77.0.2:7000";
     pair.client.run(&["sh", "-c", talk]);
     let refused = pair
         .client
-        .run(&["timeout", "10", "nc", "-v", "10.77.0.2", "7001"]);
+        .run(&["timeout", "10", "socat", "-", "TCP:10.77.0.2:7001"]);
     assert!(
         refused.err.contains("refused"),
         "a reset must come back: {refused:?}"
     );
-    pair.host
-        .run(&["sh", "-c", "echo x | timeout 5 nc -u -w 1 10.77.0.1 9"]);
+    pair.host.run(&[
+        "sh",
+        "-c",
+        "echo x | timeout 5 socat -t 1 - UDP:10.77.0.1:9",
+    ]);
     drop(server);
 
     check_counters(&folder, netns);

@@ -5,6 +5,7 @@
 //! [`flatten`] (chains to entries, tests to terms), [`reduce`] (what cannot matter), then the
 //! classifier over the terms that are left ([`vectors`]).
 
+mod aside;
 pub(crate) mod choose;
 mod density;
 mod dynamic;
@@ -33,6 +34,7 @@ pub(crate) mod vectors;
 
 pub use error::Error;
 
+use crate::image::aside::ASIDE_WORDS;
 use crate::image::layout::{self, Header, LENGTH_MAX, root_number};
 use crate::image::write::Writer;
 use flatten::{Entry, Flat, Limits, flatten};
@@ -272,6 +274,10 @@ pub(crate) fn features(entry: &Entry) -> u32 {
             layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC
         }
         layout::TEST_UNTIL => layout::FEATURE_LIFETIMES,
+        layout::TEST_ASIDE if test.small >= ASIDE_WORDS => {
+            layout::FEATURE_ASIDE | layout::FEATURE_PAYLOAD
+        }
+        layout::TEST_ASIDE => layout::FEATURE_ASIDE,
         // What headers say, `test_packet` in `plane/bpf/residual.h`.
         layout::TEST_MARK
         | layout::TEST_SRC_MASKED
@@ -322,6 +328,7 @@ impl RootMaker<'_> {
         let mut blob = Blob {
             records: self.records.to_vec(),
             learners: learners::records(self.policy),
+            lifetimes: self.policy.lifetimes,
             dynamic: dynamic::directory(self.policy),
             ..Blob::default()
         };

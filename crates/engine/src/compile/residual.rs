@@ -9,8 +9,8 @@ use super::dynamic::Directory;
 use crate::history::Record;
 use crate::image::layout::{self, Test};
 use weir_policy::model::{
-    AddrMatch, AddrType, Cmp, Cond, CtField, DynamicTest, MssOp, Op, Owner, PacketType, RangeSet,
-    RuleId, Test as ModelTest, TtlOp, handling,
+    AddrMatch, AddrType, Cmp, Cond, CtField, DynamicTest, Lifetimes, MssOp, Op, Owner, PacketType,
+    RangeSet, RuleId, Test as ModelTest, TtlOp, handling,
 };
 use zerocopy::IntoBytes;
 
@@ -23,6 +23,8 @@ pub struct Blob {
     pub records: Vec<Record>,
     /// Parameters of its learners.
     pub learners: Vec<layout::Learner>,
+    /// How long its states live.
+    pub lifetimes: Lifetimes,
     /// Those of ipfw.
     pub dynamic: Directory,
     /// Where these are, plus one; 0: not yet anywhere.
@@ -102,6 +104,7 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
             out.kind = layout::TEST_OWNER;
             (out.small, out.a, out.b) = owner_numbers(*owner);
         }
+        Cond::Aside(aside) => super::aside::test(aside, &mut out, blob).map_err(unsupported)?,
         Cond::Length(set) => {
             out.kind = layout::TEST_LENGTH;
             (out.at, out.count) = blob.pairs(set);
@@ -181,6 +184,17 @@ fn of_states(cond: &Cond, out: &mut Test, blob: &mut Blob) {
         };
         out.at = blob.add(record.as_bytes());
     }
+    if *cond == Cond::Learned {
+        let own = blob.lifetimes;
+        let record = layout::Lifetimes {
+            tcp: own.tcp,
+            udp: [own.udp, own.udp_reply],
+            icmp: [own.icmp, own.icmp_reply],
+            other: own.other,
+            fragment: own.fragment,
+        };
+        out.at = blob.add(record.as_bytes());
+    }
     if let (Cond::Learn(id), false) = (cond, blob.dynamic.places.is_empty()) {
         out.kind = layout::TEST_DYNAMIC_NOTE;
         (out.a, out.b) = (blob.dynamic.places[id.0 as usize], id.0);
@@ -218,7 +232,6 @@ fn owner_numbers(owner: Owner) -> (u16, u32, u32) {
     match owner {
         Owner::Uid(ids) => (1, ids.first, ids.last),
         Owner::Gid(ids) => (2, ids.first, ids.last),
-        Owner::SocketExists => (3, 0, 0),
     }
 }
 

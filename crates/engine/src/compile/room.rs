@@ -211,7 +211,9 @@ impl Placing {
             }
         }
         let shadowed = reduce::shadowed(&flat);
-        self.known_end = self.known_end.map(|end| first[end as usize]);
+        // What comes to stand in front of the entry that ends the list has a say in it.
+        let end = |end: u32| first[end as usize] + free_before[end as usize] as u32;
+        self.known_end = self.known_end.map(end);
         self.landed = vec![false; next];
         let mut out = Flat {
             reads_transport: flat.reads_transport,

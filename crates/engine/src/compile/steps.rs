@@ -1,8 +1,8 @@
 //! How many entries one packet can meet: an upper bound, checked against what a walk may take.
 //!
 //! Entries that always end the walk cost one step. All others could be met one after the other, if
-//! one packet is in all their boxes. Where there are too many to allow that, the most that overlap
-//! in one field is a smaller bound.
+//! one packet is in all their boxes. The most that overlap in one field is a smaller bound, worked
+//! out where it takes little time or where too many would be met otherwise.
 
 use super::Error;
 use super::flatten::Flat;
@@ -12,6 +12,9 @@ use super::term::{Term, address_last};
 use crate::image::layout::STEPS_MAX;
 use weir_policy::model::Family;
 
+/// So many terms are compared in a millisecond or two.
+const COMPARED_MAX: usize = 8192;
+
 /// An upper bound of the entries that one packet can meet.
 pub fn check(flat: &Flat, family: Family, services: &Services) -> Result<u32, Error> {
     let going_on: Vec<usize> = (0..flat.entries.len())
@@ -19,8 +22,8 @@ pub fn check(flat: &Flat, family: Family, services: &Services) -> Result<u32, Er
         .collect();
     let limit = STEPS_MAX as usize - 1;
     let mut given = going_on.len();
-    if given > limit {
-        let terms: Vec<&Term> = going_on.iter().flat_map(|at| flat.terms_of(*at)).collect();
+    let terms: Vec<&Term> = going_on.iter().flat_map(|at| flat.terms_of(*at)).collect();
+    if given > limit || terms.len() <= COMPARED_MAX {
         let top = address_last(family);
         for side in 0..2 {
             given = given.min(overlap(terms.iter().map(|t| &t.address[side]), top));

@@ -18,7 +18,8 @@ use super::span::Span;
 use super::term::{Term, address_last};
 use super::vectors::PortRows;
 use crate::image::layout::{
-    GROUP_MAX, HashTable, Prefixes4, Record4, Record6, SERVICES_MAX, SLOT_FILTER, TABLES_MAX,
+    GROUP_MAX, HashTable, Prefixes4, RANK_LAST, Record4, Record6, SERVICES_MAX, SLOT_REACH,
+    TABLES_MAX, rank, slot,
 };
 use crate::image::write::Writer;
 use crate::lookup::slot_filter;
@@ -338,6 +339,9 @@ fn fill(cut: &Cut, open: &[Item], terms: &[Placed], replicas_max: u128, layers: 
         false => (hashes.len() + hashes.len() / 3).next_power_of_two(),
     };
     let shift = 64 - slots.trailing_zeros().clamp(4, 26);
+    // As many as offsets reach, whatever their form.
+    let records_max = SLOT_REACH as usize / if family == Family::V4 { 32 } else { 64 };
+    let step = terms.last().map_or(0, |last| last.1 / (RANK_LAST + 1)) + 1;
     let mut counts = vec![0u8; 1 << (64 - shift)];
     let mut filters = vec![0u8; 1 << (64 - shift)];
     // (slot, item): sorted, groups are together and in evaluation order.
@@ -352,7 +356,7 @@ fn fill(cut: &Cut, open: &[Item], terms: &[Placed], replicas_max: u128, layers: 
         own.sort_unstable();
         own.dedup();
         let full = |slot: &u32| usize::from(counts[*slot as usize]) >= GROUP_MAX;
-        if own.is_empty() || own.iter().any(full) {
+        if own.is_empty() || own.iter().any(full) || taken.len() + own.len() > records_max {
             left.push(*item);
             continue;
         }
@@ -366,11 +370,12 @@ fn fill(cut: &Cut, open: &[Item], terms: &[Placed], replicas_max: u128, layers: 
     let prefixes = |item: &Item| item.folded && item.address.iter().all(|a| is_prefix(*a));
     let packed = family == Family::V4 && taken.iter().all(|t| prefixes(&open[t.1 as usize]));
     let (mut records, mut words) = (Vec::new(), vec![0u32; 1 << (64 - shift)]);
-    for (at, (slot, number)) in taken.iter().enumerate() {
-        if at == 0 || taken[at - 1].0 != *slot {
-            let count = u32::from(counts[*slot as usize]);
-            let filter = u32::from(filters[*slot as usize]) << SLOT_FILTER;
-            words[*slot as usize] = filter | records.len() as u32 | count;
+    for (at, (number_of, number)) in taken.iter().enumerate() {
+        if at == 0 || taken[at - 1].0 != *number_of {
+            let count = u32::from(counts[*number_of as usize]);
+            let filter = u32::from(filters[*number_of as usize]);
+            let first = rank(terms[open[*number as usize].term as usize].1, step);
+            words[*number_of as usize] = slot(filter, first, records.len() as u32, count);
         }
         let item = &open[*number as usize];
         let position = terms[item.term as usize].1;
@@ -394,6 +399,7 @@ fn fill(cut: &Cut, open: &[Item], terms: &[Placed], replicas_max: u128, layers: 
             Family::V6 => 64,
         },
         records: taken.len() as u32,
+        step,
         ..HashTable::default()
     };
     Filled {

@@ -69,9 +69,12 @@ impl Builder<'_> {
         );
         let words = terms.len().div_ceil(64);
         let (units, bits) = units(terms, true);
-        // Where hardly two terms say the same of ports, rows of each port take less room.
+        // Where hardly two terms say the same of ports, rows of each port take less room. To rows
+        // of one or two words they are also the shorter way.
         let few = |folded: &Folded| folded.classes.count() <= 512 + 4 * terms.len();
-        let mut folded = fold::fold(&units, true, self.services, self.interfaces)
+        let mut folded = (words > 2)
+            .then(|| fold::fold(&units, true, self.services, self.interfaces))
+            .flatten()
             .filter(few)
             .map(|folded| (folded, bits, 3));
         if folded.is_none() {

@@ -4,6 +4,7 @@
 //! has its row, every edge of the trail goes forward, every count is within the maximum that the
 //! kernel's programs are verified for. The checksum only tells damage; this is checked anyway.
 
+mod aside;
 mod dynamic;
 mod vectors;
 mod walk;

@@ -17,5 +17,9 @@ pub const FEATURE_RARE: u32 = 64;
 pub const FEATURE_DYNAMIC: u32 = 128;
 /// Some history is a meter; beside [`FEATURE_HISTORY`].
 pub const FEATURE_METER: u32 = 256;
+/// Some test asks what [`weir_policy::model::Aside`] says.
+pub const FEATURE_ASIDE: u32 = 512;
+/// Some of these look into payloads, which must be readable then.
+pub const FEATURE_PAYLOAD: u32 = 1024;
 /// Entries of sets have lifetimes, so the clock in the header matters.
 pub const FEATURE_LIFETIMES: u32 = 8;

@@ -5,13 +5,14 @@ pub use super::dynamic::*;
 pub use super::feature::*;
 pub use super::learner::*;
 pub use super::rows::*;
+pub use super::slot::*;
 use weir_policy::model::{Family, Hook, Table};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// First word of every image: "weir".
 pub const MAGIC: u32 = 0x7269_6577;
 /// Raised with every change of the layout.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Byte offset of [`Header::checksum`].
 pub const CHECKSUM_AT: usize = 16;
 /// Sections begin at multiples of this.
@@ -205,8 +206,7 @@ pub struct HashTable {
     pub ports: u64,
     /// 64 less the number of bits of a slot number.
     pub shift: u32,
-    /// Slots: u32 `filter << 28 | offset of the group from groups_at, a multiple of 16 | records`,
-    /// 0 when empty. A packet whose hash has no bit in the filter meets none of the records.
+    /// Slots: u32 each, see [`slot`].
     pub slots_at: u32,
     /// Bytes of a record: 16 for IPv4 prefixes, 32 for IPv4 ranges, 64 for IPv6.
     pub record: u32,
@@ -214,12 +214,9 @@ pub struct HashTable {
     pub groups_at: u32,
     /// Records in all groups.
     pub records: u32,
-    /// Zero.
-    pub padding: u32,
+    /// Positions of one rank, see [`slot_least`].
+    pub step: u32,
 }
-
-/// Where the filter of a slot begins.
-pub const SLOT_FILTER: u32 = 28;
 
 /// A record of prefixes of IPv4 addresses: what must hold, where it stands.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -476,7 +473,7 @@ pub const TEST_DST_MASKED: u8 = 4;
 pub const TEST_MAC: u8 = 5;
 /// Link-layer packet type `a` (numbers of the kernel's PACKET_*).
 pub const TEST_PACKET_TYPE: u8 = 6;
-/// Owner: `small` 1 user, 2 group in `a..=b`, 3 any socket.
+/// Owner: `small` 1 user, 2 group in `a..=b`.
 pub const TEST_OWNER: u8 = 7;
 /// Layer 3 length in one of `count` (u32 first, u32 last) pairs.
 pub const TEST_LENGTH: u8 = 8;
@@ -508,7 +505,9 @@ pub const TEST_HANDLING: u8 = 23;
 /// The proposal that stands is of rule `a`.
 pub const TEST_PROPOSED: u8 = 24;
 /// The highest of them.
-pub const TEST_LAST: u8 = TEST_DYNAMIC_FORGET;
+pub const TEST_LAST: u8 = TEST_ASIDE;
+/// What the kernel knows beside headers, or bytes: `small` is one of `ASIDE_*`, see [`aside`].
+pub const TEST_ASIDE: u8 = 33;
 /// History object `a`; its parameters at `at`.
 pub const TEST_HISTORY: u8 = 18;
 /// Time since the image was loaded is below `a` seconds.

@@ -38,7 +38,24 @@ pub struct Learner {
     pub reserved: [u32; 2],
 }
 
-/// The packet belongs to a learned state; noted there.
+/// How long states live, in milliseconds: the parameters of [`super::layout::TEST_LEARNED`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Lifetimes {
+    /// By TCP state.
+    pub tcp: [u64; 12],
+    /// UDP, and after a reply.
+    pub udp: [u64; 2],
+    /// ICMP, and after a reply.
+    pub icmp: [u64; 2],
+    /// Other protocols.
+    pub other: u64,
+    /// Datagrams in fragments.
+    pub fragment: u64,
+}
+
+/// The packet belongs to a learned state, which lives on as the [`Lifetimes`] at `at` say; noted
+/// there.
 pub const TEST_LEARNED: u8 = 25;
 /// Makes a state of learner `a`, whose [`Learner`] is at `at`; holds when one was made.
 pub const TEST_LEARN: u8 = 26;

@@ -5,12 +5,14 @@
 //! once, so that no walker can read outside it or go round for ever. Twin: `plane/bpf/image.h`.
 
 mod aligned;
+pub mod aside;
 mod check;
 pub mod dynamic;
 pub mod feature;
 pub mod layout;
 pub mod learner;
 mod rows;
+mod slot;
 pub mod write;
 
 pub use aligned::Aligned;

@@ -224,7 +224,8 @@ impl Searcher<'_, '_> {
         if let Some(services) = &self.parts.services {
             let services = services.rows(key);
             for table in &self.parts.tables {
-                best = best.min(hashed::probe(self.bytes, table, key, &services, 0));
+                let found = hashed::probe(self.bytes, table, key, &services, 0, best);
+                best = best.min(found);
             }
         }
         for chunk in self.parts.chunks_of(key) {

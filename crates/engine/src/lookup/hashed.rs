@@ -2,10 +2,7 @@
 
 use super::class::{u32_at, u64_at};
 use super::{Key, NONE, slot_filter, table_hash};
-use crate::image::layout::{HashTable, SLOT_FILTER};
-
-/// Bits of a slot that are the offset of its group.
-const SLOT_OFFSET: u32 = (1 << SLOT_FILTER) - 16;
+use crate::image::layout::{HashTable, SLOT_FILTER, slot_least, slot_offset, slot_records};
 
 /// The hash of a packet's key in a table.
 #[inline(always)]
@@ -19,22 +16,27 @@ pub fn hash_of(table: &HashTable, key: &Key) -> u64 {
     table_hash(address, ports & table.ports)
 }
 
-/// What is in a slot for a packet: offset of the group and number of records; no records when the
-/// filter says that none can hold.
+/// The first position from `from` on and before `best` in one table; [`NONE`] without. `services`
+/// is where the rows are that say which services hold. Groups are in evaluation order, so that what
+/// another table has found makes most of them short.
 #[inline(always)]
-pub fn group_of(slot: u32, filter: u32) -> (u32, u32) {
-    let passes = u32::from(slot >> SLOT_FILTER & filter != 0);
-    (slot & SLOT_OFFSET, slot & 15 & passes.wrapping_neg())
-}
-
-/// The first position from `from` on in one table; [`NONE`] without. `services` is where the rows
-/// are that say which services hold.
-#[inline(always)]
-pub fn probe(bytes: &[u8], table: &HashTable, key: &Key, services: &[u32; 3], from: u32) -> u32 {
+pub fn probe(
+    bytes: &[u8],
+    table: &HashTable,
+    key: &Key,
+    services: &[u32; 3],
+    from: u32,
+    best: u32,
+) -> u32 {
     let hash = hash_of(table, key);
     let slot = u32_at(bytes, table.slots_at + (hash >> table.shift) as u32 * 4);
-    let (offset, count) = group_of(slot, slot_filter(hash, table.shift));
-    let (at, count) = ((table.groups_at + offset) as usize, count as usize);
+    // One branch: most groups are of other keys, or stand behind what was found.
+    let passes = slot >> SLOT_FILTER & slot_filter(hash, table.shift) != 0;
+    if !(passes & (slot_least(slot, table.step) < best)) {
+        return NONE;
+    }
+    let at = (table.groups_at + slot_offset(slot)) as usize;
+    let count = slot_records(slot) as usize;
     let size = table.record as usize;
     let records = bytes.get(at..at + count * size).unwrap_or_default();
     let served = |service: u32| {
@@ -42,42 +44,48 @@ pub fn probe(bytes: &[u8], table: &HashTable, key: &Key, services: &[u32; 3], fr
         let [small, source, destination] = services.map(word);
         (small & source & destination) >> (service & 63) & 1 != 0
     };
-    let later = |position: u32| (position >= from).then_some(position);
-    let found = match size {
-        16 => records
-            .as_chunks::<16>()
-            .0
-            .iter()
-            .find_map(|record| packed(record, key, served).and_then(later)),
-        32 => records
-            .as_chunks::<32>()
-            .0
-            .iter()
-            .find_map(|record| ranges(record, key, served).and_then(later)),
-        _ => records
-            .as_chunks::<64>()
-            .0
-            .iter()
-            .find_map(|record| wide(record, key, served).and_then(later)),
+    let place = match size {
+        16 => 8,
+        32 => 24,
+        _ => 40,
     };
-    found.unwrap_or(NONE)
+    for record in records.chunks_exact(size.max(1)) {
+        let position = u32_at(record, place);
+        if position >= best {
+            break;
+        }
+        let holds = match size {
+            16 => record
+                .first_chunk()
+                .is_some_and(|record| packed(record, key, served)),
+            32 => record
+                .first_chunk()
+                .is_some_and(|record| ranges(record, key, served)),
+            _ => record
+                .first_chunk()
+                .is_some_and(|record| wide(record, key, served)),
+        };
+        if holds && position >= from {
+            return position;
+        }
+    }
+    NONE
 }
 
 /// `layout::Prefixes4`.
 #[inline(always)]
-fn packed(record: &[u8; 16], key: &Key, served: impl Fn(u32) -> bool) -> Option<u32> {
+fn packed(record: &[u8; 16], key: &Key, served: impl Fn(u32) -> bool) -> bool {
     let address = |at: usize, shift: u8| {
         let own = u32_at(record, at as u32 * 4);
         u64::from(key.address[at] as u32 ^ own) >> (shift & 63)
     };
     let service = u32::from(u16::from_le_bytes([record[12], record[13]]));
-    let holds = address(0, record[14]) | address(1, record[15]) == 0 && served(service);
-    holds.then(|| u32_at(record, 8))
+    address(0, record[14]) | address(1, record[15]) == 0 && served(service)
 }
 
 /// `layout::Record4`.
 #[inline(always)]
-fn ranges(record: &[u8; 32], key: &Key, served: impl Fn(u32) -> bool) -> Option<u32> {
+fn ranges(record: &[u8; 32], key: &Key, served: impl Fn(u32) -> bool) -> bool {
     let address = |at: usize| {
         let (first, span) = (
             u32_at(record, at as u32 * 8),
@@ -85,13 +93,12 @@ fn ranges(record: &[u8; 32], key: &Key, served: impl Fn(u32) -> bool) -> Option<
         );
         (key.address[at] as u32).wrapping_sub(first) <= span
     };
-    let holds = address(0) && address(1) && ports(&record[16..24], key);
-    (holds && served(u32_at(record, 28))).then(|| u32_at(record, 24))
+    address(0) && address(1) && ports(&record[16..24], key) && served(u32_at(record, 28))
 }
 
 /// `layout::Record6`.
 #[inline(always)]
-fn wide(record: &[u8; 64], key: &Key, served: impl Fn(u32) -> bool) -> Option<u32> {
+fn wide(record: &[u8; 64], key: &Key, served: impl Fn(u32) -> bool) -> bool {
     let differs = |at: usize| {
         let shift = |half: u64, by: u8| half.checked_shr(u32::from(by)).unwrap_or(0);
         let word = |number: usize| u64_at(record, (at * 2 + number) as u32 * 8);
@@ -99,8 +106,7 @@ fn wide(record: &[u8; 64], key: &Key, served: impl Fn(u32) -> bool) -> Option<u3
         let low = key.address[at] as u64 ^ word(1);
         shift(high, record[48 + at * 2]) | shift(low, record[49 + at * 2])
     };
-    let holds = differs(0) | differs(1) == 0 && ports(&record[32..40], key);
-    (holds && served(u32_at(record, 44))).then(|| u32_at(record, 40))
+    differs(0) | differs(1) == 0 && ports(&record[32..40], key) && served(u32_at(record, 44))
 }
 
 /// Two pairs of first port and last less first.

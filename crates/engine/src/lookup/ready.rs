@@ -8,7 +8,8 @@
 use super::class::{search_v4, search_v6, u64_at};
 use super::{Key, NONE};
 use crate::image::layout::{
-    AddressMap, Chunk, FOLD_APART, FOLD_LINKS, FOLD_PORTS, Fold, Map, ROWS_MAX, row_words,
+    AddressMap, Chunk, FOLD_APART, FOLD_LINKS, FOLD_PORTS, Fold, Map, ROWS_MAX, SERVICES_MAX,
+    row_words,
 };
 
 /// A table of numbers of two bytes.
@@ -204,6 +205,13 @@ impl<'b> Services<'b> {
             rows_at: [fold.rows_at, source.rows_at, destination.rows_at],
             stride: fold.stride,
         }
+    }
+
+    /// Words of a row, at most 64.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub fn words(&self) -> u32 {
+        (self.stride / 8).min(SERVICES_MAX as u32 / 64)
     }
 
     /// Where the rows are whose AND says which services hold for a packet.

@@ -1,6 +1,6 @@
 //! Between [`Key`], bytes and [`Packet`].
 
-use weir_policy::model::{Family, Fragment, Hook, Packet, PacketType, Transport};
+use weir_policy::model::{Facts, Family, Fragment, Hook, Packet, PacketType, Transport};
 
 use super::key::{Key, fragment, transport};
 use super::parse;
@@ -24,6 +24,8 @@ pub struct Arrival {
     pub owner: Option<(u32, u32)>,
     /// What else the kernel does with it, see [`Packet::handling`].
     pub handling: u8,
+    /// What few rules ask; the bytes are taken from the packet.
+    pub aside: Facts,
 }
 
 impl Arrival {
@@ -41,6 +43,7 @@ impl Arrival {
             },
             owner: None,
             handling: 0,
+            aside: Facts::default(),
         }
     }
 
@@ -55,6 +58,10 @@ impl Arrival {
             packet_type: packet.packet_type,
             owner: packet.owner,
             handling: packet.handling,
+            aside: Facts {
+                bytes: Vec::new(),
+                ..packet.aside.clone()
+            },
         }
     }
 }
@@ -99,6 +106,11 @@ fn from_key(key: &Key, data: &[u8], arrival: &Arrival, about: Option<Box<Packet>
         packet_type: arrival.packet_type,
         owner: arrival.owner,
         handling: arrival.handling,
+        aside: Facts {
+            // A frame may have more behind the packet.
+            bytes: data[..data.len().min(key.length as usize)].to_vec(),
+            ..arrival.aside.clone()
+        },
     }
 }
 

@@ -4,6 +4,7 @@
 //! what remembers ([`Live`]). Out: an [`Outcome`]. The same steps as `plane/bpf/walk.h`; the
 //! meaning is `policy::eval`'s.
 
+mod aside;
 mod matching;
 mod reference;
 mod test;

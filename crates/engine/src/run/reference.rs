@@ -35,6 +35,7 @@ impl Reference {
             policy: Policy {
                 learners: policy.learners.clone(),
                 states_max: policy.states_max,
+                lifetimes: policy.lifetimes,
                 dynamic: policy.dynamic.clone(),
                 ..Policy::default()
             },

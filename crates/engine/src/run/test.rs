@@ -93,8 +93,7 @@ impl Context<'_, '_> {
             layout::TEST_PACKET_TYPE => packet_type(packet.packet_type) == test.a,
             layout::TEST_OWNER => packet.owner.is_some_and(|(uid, gid)| match test.small {
                 1 => (test.a..=test.b).contains(&uid),
-                2 => (test.a..=test.b).contains(&gid),
-                _ => true,
+                _ => (test.a..=test.b).contains(&gid),
             }),
             layout::TEST_LENGTH => self.in_pairs(test, packet.length),
             layout::TEST_TTL => match test.small {
@@ -137,6 +136,7 @@ impl Context<'_, '_> {
                 (test.small > 255 || test.small == u16::from(kind))
                     && (test.a..=test.b).contains(&u32::from(left))
             }
+            layout::TEST_ASIDE => return self.aside(test),
             _ => return self.transport(test),
         })
     }

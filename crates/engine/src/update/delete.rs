@@ -25,8 +25,7 @@ impl Live {
                 return Err(MANY);
             }
             match &place.root.slots[position as usize] {
-                Slot::Plain(terms) => place.known(position, terms)?,
-                Slot::Covered(..) => {}
+                Slot::Plain(_) | Slot::Covered(..) => {}
                 _ => {
                     return Err(Rebuild(
                         "the rule takes more than one entry, or leads elsewhere",
@@ -46,6 +45,17 @@ impl Live {
     ) -> Result<RuleId, Rebuild> {
         let (list, id) = self.may_delete(chain, index)?;
         let roots = self.lists[list].roots.clone();
+        let is_known = |number: &usize| {
+            let place = &self.places[*number];
+            let position = place.at[id.0 as usize];
+            match place.root.slots.get(position as usize) {
+                Some(Slot::Plain(terms)) => place.is_known(position, terms),
+                _ => false,
+            }
+        };
+        if roots.iter().any(is_known) {
+            self.give_up_known(store);
+        }
         let mut must_wait = false;
         for number in &roots {
             must_wait |= self.uncover(store, *number, id)?;
@@ -79,6 +89,7 @@ impl Live {
         }
         self.leaving_rules.push(id);
         self.rules[id.0 as usize] = None;
+        self.with_sets.retain(|rule| *rule != id);
         self.lists[list].order.remove(index);
         Ok(id)
     }

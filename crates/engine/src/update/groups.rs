@@ -9,7 +9,9 @@ use crate::compile::layers::Layers;
 use crate::compile::span::Span;
 use crate::compile::tables::{Item, is_prefix, items};
 use crate::compile::term::Term;
-use crate::image::layout::{GROUP_MAX, HashTable, SLOT_FILTER};
+use crate::image::layout::{
+    GROUP_MAX, HashTable, SLOT_FILTER, SLOT_REACH, rank, slot, slot_offset, slot_records,
+};
 use crate::lookup::slot_filter;
 use weir_policy::model::Family;
 
@@ -187,8 +189,9 @@ impl Place {
         if table.record == 16 && !prefixes || cut.replicas(item, family) > REPLICAS_MAX {
             return false;
         }
-        let has_room =
-            |slot: &(u32, u32)| (word(image, table.slots_at + slot.0 * 4) & 15) < GROUP_MAX as u32;
+        let has_room = |slot: &(u32, u32)| {
+            slot_records(word(image, table.slots_at + slot.0 * 4)) < GROUP_MAX as u32
+        };
         slots(table, &cut, item, family).iter().all(has_room)
     }
 
@@ -278,28 +281,38 @@ fn place_of(record: &[u8]) -> u32 {
 
 /// The records of a slot.
 fn group(image: &[u8], table: &HashTable, slot: u32) -> Vec<u8> {
-    let at = (table.groups_at + (slot & 0x0fff_fff0)) as usize;
-    image[at..at + ((slot & 15) * table.record) as usize].to_vec()
+    let at = (table.groups_at + slot_offset(slot)) as usize;
+    image[at..at + (slot_records(slot) * table.record) as usize].to_vec()
 }
 
 /// Lets a slot have these records. Without room nothing changes.
 fn exchange(
     hand: &mut Hand<'_, impl Store>,
-    (table, slot): (&HashTable, u32),
+    (table, number): (&HashTable, u32),
     group: &[u8],
     filter: u32,
 ) -> Result<(), Rebuild> {
-    let slot_at = table.slots_at + slot * 4;
+    let slot_at = table.slots_at + number * 4;
     let old = word(hand.image, slot_at);
     let count = group.len() as u32 / table.record;
     let mut new = 0;
     if count > 0 {
         let at = hand.put(group).ok_or(Rebuild("no room is left"))?;
-        new = filter << SLOT_FILTER | (at - table.groups_at) | count;
+        let offset = at - table.groups_at;
+        if offset >= SLOT_REACH {
+            hand.room.give_back(at, group.len() as u32);
+            return Err(Rebuild("no room is left that a slot reaches"));
+        }
+        new = slot(
+            filter,
+            rank(place_of(&group[..table.record as usize]), table.step),
+            offset,
+            count,
+        );
     }
     hand.store32(slot_at, new);
-    let old_at = table.groups_at + (old & 0x0fff_fff0);
-    hand.room.leave(old_at, (old & 15) * table.record);
+    let old_at = table.groups_at + slot_offset(old);
+    hand.room.leave(old_at, slot_records(old) * table.record);
     Ok(())
 }
 

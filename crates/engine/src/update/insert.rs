@@ -1,6 +1,6 @@
 //! A rule put into an image in use.
 
-use super::{Hand, Live, NONE, Place, Rebuild, Store, header};
+use super::{Hand, Live, NONE, Place, Rebuild, Store, header, members};
 use crate::compile;
 use crate::compile::flatten::{Entry as Draft, flatten_rule};
 use crate::compile::interfaces::Interfaces;
@@ -81,6 +81,11 @@ impl Live {
         for place in self.lists[list].roots.clone() {
             all.extend(self.prepare(place, list, index, &rule)?);
         }
+        let is_known =
+            |coming: &Coming| self.places[coming.place].is_known(coming.position, &coming.terms);
+        if all.iter().any(is_known) {
+            self.give_up_known(store);
+        }
         for (number, coming) in all.iter().enumerate() {
             if let Err(rebuild) = self.write(store, coming) {
                 for written in &all[..=number] {
@@ -97,6 +102,9 @@ impl Live {
             self.switch_on(store, coming, id);
         }
         self.free_rules.swap_remove(free);
+        if members::names_sets(&rule) {
+            self.with_sets.push(id);
+        }
         self.rules[id.0 as usize] = Some(Arc::new(rule));
         self.lists[list].order.insert(index, id);
         Ok(id)
@@ -149,7 +157,6 @@ impl Live {
         let (position, displaced) = place.find(order, index, &terms).ok_or(Rebuild(
             "no free position among rules that share packets with it",
         ))?;
-        place.known(position, &terms)?;
         Ok(Some(Coming {
             place: number,
             position,

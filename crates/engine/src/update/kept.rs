@@ -77,9 +77,20 @@ impl Change {
         matches!(self, Change::Insert(..) | Change::Replace(..))
     }
 
+    /// The counter of the rule of a policy that goes.
+    fn gone(&self, policy: &Policy) -> Option<RuleId> {
+        match self {
+            Change::Insert(..) | Change::Members(..) => None,
+            Change::Delete(chain, index) | Change::Replace(chain, index, _) => {
+                let rules = &policy.chains.get(chain.0 as usize)?.rules;
+                rules.get(*index).map(|rule| rule.id)
+            }
+        }
+    }
+
     /// Makes it in a policy, with this counter for a rule that comes. False: there is no rule with
     /// that number.
-    fn make_in(&self, policy: &mut Policy, id: RuleId) -> bool {
+    fn make_in(&self, policy: &mut Policy, id: Option<RuleId>) -> bool {
         let (chain, index) = match self {
             Change::Insert(chain, index, _)
             | Change::Delete(chain, index)
@@ -101,7 +112,7 @@ impl Change {
                 Change::Replace(_, index, rule) => rules[*index] = rule.clone(),
                 Change::Members(..) => {}
             }
-            if self.brings_rule() {
+            if let Some(id) = id {
                 rules[*index].id = id;
             }
             for (at, rule) in rules.iter_mut().enumerate() {
@@ -159,7 +170,12 @@ impl<H: Home> Kept<H> {
             .prepare(live.image(), live.counters())
             .map_err(Failure::Home)?;
         home.switch(&mut store).map_err(Failure::Home)?;
-        Ok(Kept {
+        Ok(Kept::adopt(live, store, options, home))
+    }
+
+    /// An image that packets go to already.
+    pub fn adopt(live: Live, store: H::Store, options: &Options, home: H) -> Self {
+        Kept {
             live,
             store,
             home,
@@ -167,7 +183,7 @@ impl<H: Home> Kept<H> {
             renewal: None,
             renewals: 0,
             rest: 0,
-        })
+        }
     }
 
     /// The policy and its image.
@@ -185,10 +201,22 @@ impl<H: Home> Kept<H> {
         self.renewals
     }
 
+    /// A counter for the rule that comes next.
+    pub fn next_counter(&self) -> RuleId {
+        let live = &self.live;
+        let free = live.free_rules.last().or(live.leaving_rules.last());
+        free.copied().unwrap_or(RuleId(live.counters()))
+    }
+
     /// Makes a change. When this returns, packets meet it, or nothing has changed.
     pub fn change(&mut self, change: &Change) -> Result<Done, Failure> {
+        self.change_as(change, None)
+    }
+
+    /// The same with this counter for a rule that comes: that of [`Kept::next_counter`].
+    pub fn change_as(&mut self, change: &Change, id: Option<RuleId>) -> Result<Done, Failure> {
         self.take_up()?;
-        match change.make(&mut self.live, &mut self.store, None) {
+        match change.make(&mut self.live, &mut self.store, id) {
             Ok(id) => {
                 if let Some(renewal) = &self.renewal {
                     let change = change.clone();
@@ -197,7 +225,7 @@ impl<H: Home> Kept<H> {
                 self.begin_when_worn();
                 Ok(Done { id, rebuilt: None })
             }
-            Err(why) => self.rebuild(change, why),
+            Err(why) => self.rebuild(change, why, id),
         }
     }
 
@@ -233,6 +261,11 @@ impl<H: Home> Kept<H> {
         Ok(())
     }
 
+    /// Whether there is an image to take up.
+    pub fn has_built(&self) -> bool {
+        self.renewal.as_ref().is_some_and(Renewal::is_over)
+    }
+
     /// Waits until nothing is built in the background.
     pub fn finish(&mut self) -> Result<(), Failure> {
         while self.renewal.is_some() {
@@ -243,25 +276,45 @@ impl<H: Home> Kept<H> {
     }
 
     /// Builds an image with a change.
-    fn rebuild(&mut self, change: &Change, why: Rebuild) -> Result<Done, Failure> {
+    fn rebuild(
+        &mut self,
+        change: &Change,
+        why: Rebuild,
+        id: Option<RuleId>,
+    ) -> Result<Done, Failure> {
         // What is being built lacks the change.
         self.renewal = None;
         let mut policy = self.live.policy();
         let mut free = self.live.unused();
-        let id = free.pop().unwrap_or_else(|| {
-            policy.rule_count += 1;
-            RuleId(policy.rule_count - 1)
-        });
+        let id = match change.brings_rule() {
+            false => None,
+            true => {
+                let known = id.and_then(|id| free.iter().rposition(|free| *free == id));
+                let known = known.map(|at| free.swap_remove(at)).or_else(|| free.pop());
+                Some(known.unwrap_or_else(|| {
+                    policy.rule_count += 1;
+                    RuleId(policy.rule_count - 1)
+                }))
+            }
+        };
+        let gone = change.gone(&policy);
         if !change.make_in(&mut policy, id) {
             return Err(Failure::NoRule);
         }
+        free.extend(gone);
         let more = counters_for(&free);
         let live = Live::with_counters(&policy, &self.options, free, more)?;
+        if let Some(id) = id.filter(|id| id.0 < self.live.counters()) {
+            // What an earlier rule has counted there is not carried over.
+            if self.live.leaving_rules.contains(&id) {
+                self.store.wait();
+            }
+            self.store.zero(id);
+        }
         let prepared = self.home.prepare(live.image(), live.counters());
         let mut store = prepared.map_err(Failure::Home)?;
         self.home.switch(&mut store).map_err(Failure::Home)?;
         (self.live, self.store) = (live, store);
-        let id = change.brings_rule().then_some(id);
         Ok(Done {
             id,
             rebuilt: Some(why),

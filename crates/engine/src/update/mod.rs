@@ -27,9 +27,13 @@
 //! *What was unlinked* (positions, groups, leaves, counters) is used again after [`Store::wait`],
 //! when no packet can be under way with it. That is done for many at a time.
 //!
+//! *Established flows* have lists of their own ([`compile::known`]), which don't change: from the
+//! first change on of a rule that has a say in them, their packets are looked up as all others are,
+//! until there is a new image. A packet that has one of those lists in hand meets the policy of
+//! before.
+//!
 //! *Not in place*: chains other than the roots' own, rules that jump, remember, change packets or
-//! log, sets that several rules name, new interface names, a rule that says something about packets
-//! of established flows before their own list ends ([`compile::known`]), and what finds no room.
+//! log, new interface names, and what finds no room.
 //! [`Kept`] then builds anew, and does so in the background before too much has changed.
 
 mod delete;
@@ -55,10 +59,10 @@ use crate::image::layout::{self, Header};
 use hand::Hand;
 use leaves::Leaf;
 use room::Room;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem::offset_of;
 use std::sync::Arc;
-use weir_policy::model::{ChainId, Flow, Policy, Rule, RuleId};
+use weir_policy::model::{ChainId, Flow, Policy, Rule, RuleId, SetId};
 use zerocopy::FromBytes;
 
 /// Where an image is in use.
@@ -73,6 +77,8 @@ pub trait Store {
     fn zero(&mut self, rule: RuleId);
     /// Waits until no packet is under way that was when this was called.
     fn wait(&mut self);
+    /// Lets packets of established flows be looked up in the lists of all packets from here on.
+    fn whole(&mut self);
 }
 
 /// An image that nobody else reads.
@@ -92,6 +98,8 @@ impl Store for Vec<u8> {
     fn zero(&mut self, _: RuleId) {}
 
     fn wait(&mut self) {}
+
+    fn whole(&mut self) {}
 }
 
 /// Why a change can't be made in place.
@@ -150,6 +158,12 @@ pub struct Live {
     leaving_positions: Vec<(usize, u32)>,
     /// Unlinked things after which they are waited for.
     leaving_max: usize,
+    /// Whether lists for established flows were given up.
+    whole: bool,
+    /// Rules in `rules` that ask for sets.
+    with_sets: Vec<RuleId>,
+    /// Sets that rules of other chains ask for.
+    fixed_sets: HashSet<SetId>,
 }
 
 impl Live {
@@ -159,7 +173,7 @@ impl Live {
     }
 
     /// The same where these counters of the policy are free, with so many more.
-    fn with_counters(
+    pub fn with_counters(
         policy: &Policy,
         options: &Options,
         free: Vec<RuleId>,
@@ -182,6 +196,9 @@ impl Live {
             leaving_rules: Vec::new(),
             leaving_positions: Vec::new(),
             leaving_max: LEAVING[1],
+            whole: false,
+            with_sets: Vec::new(),
+            fixed_sets: HashSet::new(),
             image: compiled.image,
         };
         let mut uses = vec![0u32; policy.rule_count as usize];
@@ -207,6 +224,10 @@ impl Live {
         for list in &live.lists {
             policy.chains[list.chain.0 as usize].rules = Vec::new();
         }
+        live.fixed_sets = members::named(policy);
+        let own = live.rules.iter().flatten();
+        let own = own.filter(|rule| members::names_sets(rule));
+        live.with_sets = own.map(|rule| rule.id).collect();
         Ok(live)
     }
 
@@ -268,6 +289,21 @@ impl Live {
         let sum = crate::image::checksum(&image);
         image[layout::CHECKSUM_AT..layout::CHECKSUM_AT + 8].copy_from_slice(&sum.to_le_bytes());
         image
+    }
+
+    /// Whether packets of established flows have no lists of their own any more, which a new image
+    /// gives them.
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// Gives up the lists for established flows.
+    fn give_up_known(&mut self, store: &mut impl Store) {
+        store.whole();
+        for place in &mut self.places {
+            place.root.known_end = None;
+        }
+        self.whole = true;
     }
 
     /// Counters that rules can have.
@@ -396,15 +432,11 @@ impl Place {
         hand.store32(at, tests | u32::from(ops) << 16);
     }
 
-    /// Whether what a rule says of packets of established flows is said in their own list too.
-    fn known(&self, position: u32, terms: &[Term]) -> Result<(), Rebuild> {
+    /// Whether the list for established flows says what these terms at a position say.
+    fn is_known(&self, position: u32, terms: &[Term]) -> bool {
         let services: &Services = &self.root.services;
         let concerns = |term: &Term| known::concerns(services.get(term.service));
-        match self.root.known_end {
-            Some(end) if position < end && terms.iter().any(concerns) => {
-                Err(Rebuild("the rule says something of established flows"))
-            }
-            _ => Ok(()),
-        }
+        let ahead = self.root.known_end.is_some_and(|end| position < end);
+        ahead && terms.iter().any(concerns)
     }
 }

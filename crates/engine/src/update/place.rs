@@ -26,7 +26,7 @@ fn meet(a: &[Term], b: &[Term], services: &Services, family: Family) -> bool {
 }
 
 impl Place {
-    fn meets(&self, terms: &[Term], others: &[Term]) -> bool {
+    pub(super) fn meets(&self, terms: &[Term], others: &[Term]) -> bool {
         meet(terms, others, &self.root.services, self.root.family)
     }
 

@@ -3,7 +3,7 @@
 //! resets, errors about other packets, long silences.
 
 use fastrand::Rng;
-use weir_policy::model::{Family, Fragment, Hook, Packet, PacketType, Transport};
+use weir_policy::model::{Facts, Family, Fragment, Hook, Packet, PacketType, Transport};
 
 const SYN: u8 = 2;
 const ACK: u8 = 16;
@@ -57,6 +57,7 @@ fn blank(family: Family) -> Packet {
         packet_type: PacketType::Unicast,
         owner: None,
         handling: 0,
+        aside: Facts::default(),
     }
 }
 

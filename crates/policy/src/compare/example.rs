@@ -9,7 +9,7 @@ use super::space::{ICMP, Space, TCP};
 use super::truth::{half, packet_type};
 use crate::eval::{Locals, Path, tcp_option};
 use crate::model::{
-    CtState, Family, Fragment, Hook, Packet, PacketType, RangeSet, Transport, handling,
+    CtState, Facts, Family, Fragment, Hook, Packet, PacketType, RangeSet, Transport, handling,
 };
 use std::collections::BTreeSet;
 
@@ -262,6 +262,7 @@ impl Valuation {
                 | bit(translated & 2 != 0, handling::DESTINATION_TRANSLATED)
                 | bit(ipsec & 1 != 0, handling::IPSEC_IN)
                 | bit(ipsec & 2 != 0, handling::IPSEC_OUT),
+            aside: Facts::default(),
         }
     }
 

@@ -71,7 +71,9 @@ impl Walk<'_, '_> {
             | Cond::Learned
             | Cond::Learn(_)
             | Cond::OutOfWindow
-            | Cond::IpfWith(_) => {
+            | Cond::IpfWith(_)
+            | Cond::RouteBack { .. }
+            | Cond::Aside(_) => {
                 let yes = self.unknown(rule, number, out)?;
                 self.space.either(yes)?
             }

@@ -231,7 +231,6 @@ impl Space {
     fn owner(&mut self, owner: Owner) -> Result<Truth, TooLarge> {
         let has = self.diagram.is(Field::HasOwner, 1)?;
         let (field, range) = match owner {
-            Owner::SocketExists => return self.either(has),
             Owner::Uid(range) => (Field::Uid, range),
             Owner::Gid(range) => (Field::Gid, range),
         };
@@ -457,6 +456,7 @@ fn header(cond: &Cond) -> Option<Header> {
         | Cond::State(_)
         | Cond::Ipsec { .. }
         | Cond::RouteBack { .. }
+        | Cond::Aside(_)
         | Cond::Ct(_)
         | Cond::Mark { .. }
         | Cond::Connmark { .. }

@@ -5,6 +5,7 @@
 //! negated or not. A transport condition on a header that is cut short drops the packet on the
 //! spot ([`Truth::HotDrop`]).
 
+use super::aside::aside_condition;
 use super::{Locals, Passage};
 use crate::model::{
     AddrMatch, AddrType, Cmp, Cond, CtState, Family, Fragment, Owner, Packet, RangeSet, StateMask,
@@ -100,6 +101,7 @@ pub fn pure_condition(
             .contains(&locals.kind(packet.family, packet.dst))
             .into(),
         Cond::Owner(owner) => owner_holds(*owner, packet.owner).into(),
+        Cond::Aside(aside) => aside_condition(aside, packet),
         Cond::Length(values) => u16::try_from(packet.length)
             .is_ok_and(|length| values.contains(length))
             .into(),
@@ -207,7 +209,6 @@ fn owner_holds(owner: Owner, packet: Option<(u32, u32)>) -> bool {
         (_, None) => false,
         (Owner::Uid(range), Some((uid, _))) => (range.first..=range.last).contains(&uid),
         (Owner::Gid(range), Some((_, gid))) => (range.first..=range.last).contains(&gid),
-        (Owner::SocketExists, Some(_)) => true,
     }
 }
 

@@ -131,6 +131,7 @@ impl Learned {
     ) -> bool {
         let learners = &policy.learners;
         self.begin();
+        self.settings.lifetimes = policy.lifetimes;
         self.states.expire(now_ms);
         self.settle(now_ms);
         self.fragments.expire(now_ms);

@@ -10,6 +10,7 @@
 //! it has not been looked at before.
 
 mod allocation;
+mod aside;
 pub(crate) mod candidates;
 mod dynamic;
 mod fields;
@@ -20,6 +21,7 @@ mod learned;
 mod sets;
 pub mod track;
 
+pub use aside::{text_is_in, words_hold};
 pub use fields::{Truth, address_in, pure_condition, tcp_option};
 pub use learned::{Found, Learned, learned_verdict};
 pub use sets::Sets;

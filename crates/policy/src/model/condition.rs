@@ -3,7 +3,7 @@
 //! A condition on a field that the packet does not have (ports of a later fragment, the MAC address
 //! of a packet made here) does not hold, negated or not.
 
-use super::{DynamicTest, HistoryId, IpfWith, LearnerId, RangeSet, SetField, SetId};
+use super::{Aside, DynamicTest, HistoryId, IpfWith, LearnerId, RangeSet, SetField, SetId};
 
 /// A condition, possibly negated.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,8 +77,6 @@ pub enum Owner {
     Uid(OwnerRange),
     /// Group id in this range.
     Gid(OwnerRange),
-    /// A socket with an owner exists.
-    SocketExists,
 }
 
 /// Inclusive range of ids.
@@ -207,6 +205,8 @@ pub enum Cond {
     DstType(Vec<AddrType>),
     /// Owner of the sending socket.
     Owner(Owner),
+    /// What the kernel knows of the packet beside its headers, or bytes anywhere in it.
+    Aside(Aside),
     /// Membership in a named set.
     Set {
         /// The set.

@@ -109,3 +109,40 @@ pub struct IpfWith {
     /// IPv6 headers that must not.
     pub no_headers: u16,
 }
+
+/// How long states of IPFilter live after a packet, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// By TCP state: 4 established, 6 half closed, 8 last ACK, 10 time-wait, 11 closed.
+    pub tcp: [u64; 12],
+    /// UDP.
+    pub udp: u64,
+    /// UDP after a reply.
+    pub udp_reply: u64,
+    /// ICMP.
+    pub icmp: u64,
+    /// ICMP after a reply.
+    pub icmp_reply: u64,
+    /// Other protocols.
+    pub other: u64,
+    /// Fragments.
+    pub fragment: u64,
+}
+
+impl Default for Lifetimes {
+    fn default() -> Self {
+        let mut tcp = [240_000; 12];
+        tcp[4] = 432_000_000;
+        tcp[6] = 7_200_000;
+        (tcp[8], tcp[11]) = (30_000, 30_000);
+        Self {
+            tcp,
+            udp: 120_000,
+            udp_reply: 12_000,
+            icmp: 60_000,
+            icmp_reply: 6_000,
+            other: 60_000,
+            fragment: 60_000,
+        }
+    }
+}

@@ -10,6 +10,7 @@
 //! recent, connlimit ...) is touched only when every test before it held.
 
 mod action;
+mod aside;
 mod condition;
 mod dynamic;
 mod history;
@@ -22,6 +23,7 @@ mod set;
 mod shape;
 
 pub use action::{Flow, LogOp, MssOp, NflogOp, Op, RejectKind, TtlOp, Verdict};
+pub use aside::{Aside, Facts, TextSearch, WordStep, WordTest};
 pub use condition::{
     AddrMatch, AddrType, Cmp, Cond, CtField, IfPattern, Owner, OwnerRange, StateMask, Test,
 };
@@ -30,7 +32,7 @@ pub use history::{
     ConnLimit, HashKey, HashLimit, HistoryId, HistoryKind, HistoryObject, Limit, Recent,
     RecentAction, Statistic, TimeWindow,
 };
-pub use learned::{Allocation, IpfKeeper, IpfWith, Keeper, Learner, LearnerId};
+pub use learned::{Allocation, IpfKeeper, IpfWith, Keeper, Learner, LearnerId, Lifetimes};
 pub use meter::{Meter, MeterKey, MeterRoom};
 pub use packet::handling;
 pub use packet::{CtState, Direction, Fragment, Packet, PacketType, Transport};

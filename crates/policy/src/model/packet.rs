@@ -3,7 +3,7 @@
 //! Made from bytes by `weir-engine::packet::parse` (and, in the kernel, by its twin in C), or by
 //! hand in tests. Holds no borrowed bytes: what rules can ask about is a field.
 
-use super::{Family, Hook};
+use super::{Facts, Family, Hook};
 
 /// Link-layer type of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -174,6 +174,8 @@ pub struct Packet {
     pub owner: Option<(u32, u32)>,
     /// What else the kernel does with it, bits of [`handling`]; 0 when nothing is known.
     pub handling: u8,
+    /// What few rules ask.
+    pub aside: Facts,
 }
 
 impl Packet {

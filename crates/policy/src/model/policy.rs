@@ -1,6 +1,6 @@
 //! A whole policy: chains of rules, the roots at which packets enter them, sets and histories.
 
-use super::{Dynamic, Flow, HistoryObject, Learner, NamedSet, Op, Test, Verdict};
+use super::{Dynamic, Flow, HistoryObject, Learner, Lifetimes, NamedSet, Op, Test, Verdict};
 
 /// The address family that a chain, rule or packet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -163,6 +163,8 @@ pub struct Policy {
     pub learners: Vec<Learner>,
     /// States at once, but for those of IPFilter's learners with a limit of their own.
     pub states_max: u32,
+    /// How long those of IPFilter's learners live.
+    pub lifetimes: Lifetimes,
     /// Settings of ipfw's states, where rules ask for them.
     pub dynamic: Option<Dynamic>,
     /// How many [`RuleId`]s exist: ids are `0..rule_count`.

@@ -204,6 +204,20 @@ pub static SPELLINGS: &[Spelling] = &[
         "--physdev-in eth+ ! --physdev-out tap0", "--physdev-is-in ! --physdev-is-out",
         "! --physdev-is-bridged",
     ]),
+    m("string", "", &[
+        "--string {word} --algo bm", "! --string \"a b\" --algo kmp --icase",
+        "--hex-string |0a0B|cd --algo bm --from {0-255} --to {256-65535}",
+    ]),
+    m("u32", "", &[
+        "--u32 0>>22&0x3C@12>>26&0x3C@0=0x47455420", "! --u32 6&0xFF=1,5:7&&4<<3=0x1",
+    ]),
+    m("cgroup", "", &["--cgroup {0-65535}", "! --cgroup 1", "--path a/b", "! --path c"])
+        .at(Table::Filter, "OUTPUT"),
+    m("cpu", "", &["--cpu {0-255}", "! --cpu 0"]),
+    m("devgroup", "", &[
+        "--src-group {0-65535}", "! --src-group default ! --dst-group {0-255}/{0-255}",
+    ]),
+    m("realm", "", &["--realm {0-65535}", "! --realm cosmos", "--realm 5/7"]).only(Family::V4),
     m("rpfilter", "", &[
         "", "--loose --invert", "--validmark --accept-local",
     ]).at(Table::Raw, "PREROUTING"),

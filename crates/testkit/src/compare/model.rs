@@ -13,7 +13,7 @@ use weir_policy::dialect::ipset;
 use weir_policy::dialect::iptables::{self, Input, LowerOptions};
 use weir_policy::eval::{Evaluator, Judgement, Locals, Passage};
 use weir_policy::model::{
-    CtState, Family as ModelFamily, Hook, Packet, Policy, RangeSet, Table, Verdict,
+    CtState, Facts, Family as ModelFamily, Hook, Packet, Policy, RangeSet, Table, Verdict,
 };
 
 use weir_policy::syntax::Sources;
@@ -183,6 +183,7 @@ impl<'p> Follower<'p> {
             packet_type: sighting.packet_type,
             owner: sighting.owner,
             handling: 0,
+            aside: Facts::default(),
         };
         let Some(packet) = packet(&sighting.bytes, sighting.bytes.len() as u32, &arrival) else {
             self.remark(sighting, "is no IP packet to the parser");

@@ -4,6 +4,7 @@
 //! rules overlap, nest and nearly miss. Packets are made from the policy they will meet: fields sit
 //! on the ends of its ranges, one beside them, or anywhere.
 
+mod aside;
 pub mod boxes;
 pub mod ipfw;
 mod lists;

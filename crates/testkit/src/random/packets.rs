@@ -321,6 +321,7 @@ impl PacketSource {
         let in_iface = hit_interface(&aim, received, in_iface, false);
         let out_iface = hit_interface(&aim, sent, out_iface, true);
         let rng = &mut self.rng;
+        let owner = (sent && chance(rng, 40)).then(|| (rng.u32(..3), *pick(rng, &[0, 5, 100])));
         Packet {
             family,
             hook,
@@ -342,8 +343,9 @@ impl PacketSource {
             } else {
                 PacketType::Outgoing
             },
-            owner: None,
+            owner,
             handling: *pick(rng, &[0, 0, 0, 1, 2, 4, 8, 12, 32, 64, 96]),
+            aside: super::aside::facts(rng, received, sent, owner.is_some()),
         }
     }
 

@@ -528,7 +528,8 @@ fn transport(rng: &mut Rng, family: Family) -> Vec<Cond> {
 /// Conditions that real files use now and then.
 fn rare(rng: &mut Rng, sets: &[NamedSet], state: bool) -> Cond {
     let (a, b) = (rng.u16(20..200), rng.u16(20..1500));
-    match rng.u8(..9) {
+    match rng.u8(..10) {
+        9 => Cond::Aside(super::aside::condition(rng)),
         7 if rng.bool() => Cond::RouteBack {
             loose: rng.bool(),
             marked: rng.bool(),

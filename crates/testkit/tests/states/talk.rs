@@ -4,7 +4,7 @@
 //! In: a seed. Out: packets as they arrive at hooks, with the time.
 
 use fastrand::Rng;
-use weir_policy::model::{Family, Fragment, Hook, Packet, PacketType, Transport};
+use weir_policy::model::{Facts, Family, Fragment, Hook, Packet, PacketType, Transport};
 
 const FIN: u8 = 1;
 const SYN: u8 = 2;
@@ -225,6 +225,31 @@ pub fn used_again(times: u64) -> Vec<Sent> {
     out
 }
 
+/// One connection that goes on, or one of UDP: most segments that would end it are lost.
+pub fn steady(seed: u64, packets: usize) -> Vec<Sent> {
+    let mut rng = Rng::with_seed(seed);
+    let mut talk = talk(&mut rng);
+    talk.proto = [6, 6, 6, 17][rng.usize(..4)];
+    let (mut out, mut now_ms) = (Vec::new(), BEGIN_MS);
+    while out.len() < packets {
+        let packet = talk.speak(&mut rng);
+        let ends = match packet.transport {
+            Transport::Tcp { flags, .. } => flags & (FIN | SYN | RST) != 0,
+            _ => false,
+        };
+        if out.len() > 2 && ends && rng.u8(..100) > 0 {
+            continue;
+        }
+        now_ms += rng.u64(..200);
+        out.push(Sent {
+            packet,
+            options: &[],
+            now_ms,
+        });
+    }
+    out
+}
+
 /// An ICMP error about a packet that was sent.
 fn error(rng: &mut Rng, talk: &Talk, about: &Packet) -> Packet {
     let from = usize::from(about.src == talk.ends[0].0);
@@ -306,6 +331,7 @@ impl Talk {
             },
             owner: None,
             handling: 0,
+            aside: Facts::default(),
         }
     }
 

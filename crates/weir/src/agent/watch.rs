@@ -6,6 +6,7 @@
 //! another took its place, and on SIGTERM.
 
 use super::announce;
+use crate::edit;
 use crate::enforce;
 use crate::kernel::{Kernel, plane_error};
 use crate::netns::{self, Identity};
@@ -37,6 +38,7 @@ pub fn watch() -> anyhow::Result<()> {
     };
     let mut agent = weir_plane::Agent::open(None).map_err(plane_error)?;
     let home = Home::of(identity);
+    edit::start(&store)?;
     announce(&store)?;
     let (mut census, mut failures) = (Instant::now(), 0);
     let mut changes = agent.changes();

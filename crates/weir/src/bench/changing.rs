@@ -25,7 +25,7 @@ pub struct Times {
     /// Made by a few stores.
     pub in_place: usize,
     /// Those that took a new image, by the reason.
-    pub rebuilt: BTreeMap<&'static str, usize>,
+    pub rebuilt: BTreeMap<String, usize>,
     /// Those that failed.
     pub failed: usize,
     /// Images that took the place of worn ones, in the background.
@@ -41,10 +41,11 @@ pub struct Times {
 }
 
 /// Random numbers (Steele, Lea, Flood 2014).
-struct Numbers(u64);
+pub struct Numbers(pub u64);
 
 impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
+    /// The next one below a limit.
+    pub fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
         word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -85,7 +86,7 @@ pub fn changes<H: Home>(kept: &mut Kept<H>, plan: Plan) -> Times {
                 micros.push(began.elapsed().as_nanos() as f64 / 1e3);
                 match done.rebuilt {
                     None => out.in_place += 1,
-                    Some(why) => *out.rebuilt.entry(why.0).or_default() += 1,
+                    Some(why) => *out.rebuilt.entry(why.0.to_owned()).or_default() += 1,
                 }
             }
             Err(_) => out.failed += 1,
@@ -93,12 +94,35 @@ pub fn changes<H: Home>(kept: &mut Kept<H>, plan: Plan) -> Times {
     }
     out.seconds = started.elapsed().as_secs_f64();
     out.renewals = kept.renewals();
-    micros.sort_by(f64::total_cmp);
-    let at = |share: f64| {
-        let last = micros.len().saturating_sub(1);
-        let place = (last as f64 * share) as usize;
-        micros.get(place).copied().unwrap_or(0.0)
-    };
-    (out.p50_us, out.p99_us, out.max_us) = (at(0.5), at(0.99), at(1.0));
+    out.take(micros);
     out
+}
+
+impl Times {
+    /// Takes the microseconds of all changes in.
+    pub fn take(&mut self, mut micros: Vec<f64>) {
+        micros.sort_by(f64::total_cmp);
+        let at = |share: f64| {
+            let last = micros.len().saturating_sub(1);
+            let place = (last as f64 * share) as usize;
+            micros.get(place).copied().unwrap_or(0.0)
+        };
+        (self.p50_us, self.p99_us, self.max_us) = (at(0.5), at(0.99), at(1.0));
+    }
+
+    /// In words.
+    pub fn words(&self, name: &str) -> String {
+        format!(
+            "{name}: {} in place, built for one {:?}, {} in the background, {} failed; \
+             p50 {:.1} us, p99 {:.1} us, most {:.0} us; {:.1} s in all",
+            self.in_place,
+            self.rebuilt,
+            self.renewals,
+            self.failed,
+            self.p50_us,
+            self.p99_us,
+            self.max_us,
+            self.seconds
+        )
+    }
 }

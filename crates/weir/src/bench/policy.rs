@@ -9,9 +9,9 @@ use weir_engine::image::layout::kind_of;
 use weir_engine::lookup::Key;
 use weir_engine::packet::key::{fragment, transport};
 use weir_policy::model::{
-    self, AddrMatch, Chain, ChainId, ChainPolicy, Cond, Counters, CtState, Family, Flow, Fragment,
-    Hook, Origin, PacketType, Policy, RangeSet, Root, Rule, RuleId, SourceId, Table, Test,
-    Transport, Verdict,
+    self, AddrMatch, Chain, ChainId, ChainPolicy, Cond, Counters, CtState, Facts, Family, Flow,
+    Fragment, Hook, Origin, PacketType, Policy, RangeSet, Root, Rule, RuleId, SourceId, Table,
+    Test, Transport, Verdict,
 };
 
 /// The hook at which all filters are asked.
@@ -131,6 +131,7 @@ pub fn datagram(packet: &Packet, family: Family) -> model::Packet {
         packet_type: PacketType::Unicast,
         owner: None,
         handling: 0,
+        aside: Facts::default(),
     }
 }
 

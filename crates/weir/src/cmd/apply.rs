@@ -217,6 +217,7 @@ fn enforce(
         applied_at: SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |time| time.as_secs()),
+        changed: None,
     };
     let how = How {
         confirm_seconds: args.confirm,

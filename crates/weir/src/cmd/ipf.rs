@@ -6,6 +6,7 @@
 
 use crate::exit::{Exit, failure};
 use crate::ipf::change::Change;
+use crate::ipf::enforce::settings_of;
 use crate::ipf::files::{Reading, Rules};
 use crate::ipf::live::Live;
 use crate::ipf::{interface_exists, tunables};
@@ -13,6 +14,7 @@ use crate::output::Output;
 use std::path::PathBuf;
 use weir_policy::dialect::ipf::ast::Rule;
 use weir_policy::dialect::ipf::{Form, Language, PrintOptions, print_rule};
+use weir_policy::eval::ipf::Settings;
 use weir_policy::model::Family;
 use weir_policy::syntax::Severity;
 
@@ -133,17 +135,20 @@ fn flush_of(args: &Args) -> anyhow::Result<Vec<char>> {
 /// `-T list`: the tunables that the enforced lists have, with their values.
 fn tunables_of(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let live = Live::open(args.netns.as_deref())?;
-    for (name, usual) in tunables::ENFORCED {
-        out.line(value_line(&live, name, usual))?;
+    for (name, value) in tunables::enforced(&said(&live)) {
+        out.line(format!("{name}\tcurrent {value}"))?;
     }
     Ok(Exit::Done)
 }
 
-fn value_line(live: &Live, name: &str, usual: u32) -> String {
-    let said = live.settings().iter().rev();
-    let mut said = said.filter(|known| tunables::canonical(&known.0) == Some(name));
-    let value = said.next().map_or(usual, |known| known.1);
-    format!("{name}\tcurrent {value}")
+/// The settings that the enforced lists have.
+fn said(live: &Live) -> Settings {
+    let mut settings = settings_of(live.language());
+    for (name, value) in live.settings() {
+        // What isn't known was told when it was applied.
+        let _ = tunables::set(&mut settings, name, *value);
+    }
+    settings
 }
 
 /// `-T name` prints, `-T name=value` says another value; whether any was said.
@@ -155,14 +160,15 @@ fn tune(args: &Args, live: &mut Live, out: &mut Output) -> anyhow::Result<bool> 
             .split_once('=')
             .map_or((part, None), |(n, v)| (n, Some(v)));
         let known = tunables::canonical(name.trim());
-        let row = tunables::ENFORCED.iter().find(|row| Some(row.0) == known);
-        let Some(&(name, usual)) = row else {
-            let names: Vec<&str> = tunables::ENFORCED.iter().map(|row| row.0).collect();
+        let now = said(live);
+        let row = tunables::enforced(&now).find(|row| Some(row.0) == known);
+        let Some((name, current)) = row else {
+            let names: Vec<&str> = tunables::enforced(&now).map(|row| row.0).collect();
             let message = format!("-T {name}: the enforced lists have {}", names.join(", "));
             return Err(failure(Exit::Unsupported, message));
         };
         match value {
-            None => out.line(value_line(live, name, usual))?,
+            None => out.line(format!("{name}\tcurrent {current}"))?,
             Some(value) => {
                 let number = tunables::number(value);
                 live.set(name, number.map_err(|why| failure(Exit::Usage, why))?);
@@ -235,13 +241,10 @@ fn read_only(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     }
     let hpux = args.dialect == "hpux";
     let reading = reading_of(args);
-    let rules = Rules::read(&args.files, &[], &reading)?;
+    let mut rules = Rules::read(&args.files, &[], &reading)?;
     let texts_only = |code: &str| code == "unknown-table";
     // A pool may be in the kernel already: `ipf` alone cannot know.
-    let wrong = rules
-        .diagnostics
-        .iter()
-        .any(|d| d.is_error() && !texts_only(d.code));
+    rules.diagnostics.retain(|found| !texts_only(found.code));
     rules.tell(Severity::Warning);
     let known = |name: &str| interface_exists(name);
     let options = PrintOptions {
@@ -262,8 +265,5 @@ fn read_only(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
             out.line(print_rule(&plain, &options))?;
         }
     }
-    match wrong {
-        true => rules.check().map(|()| Exit::Done),
-        false => Ok(Exit::Done),
-    }
+    rules.check().map(|()| Exit::Done)
 }

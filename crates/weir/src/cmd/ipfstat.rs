@@ -13,6 +13,7 @@ use crate::ipf::{limits, states};
 use crate::output::Output;
 use std::path::PathBuf;
 use weir_engine::packet::ipf::{LinkClass, ipf_packet};
+use weir_policy::dialect::ipf::ast::Rule;
 use weir_policy::dialect::ipf::load::{RuleSet, Unit};
 use weir_policy::dialect::ipf::{Form, Language, PrintOptions, print_rule};
 use weir_policy::eval::ipf::{Evaluator, Settings};
@@ -135,7 +136,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         Language::Hpux => Form::V4,
         Language::Ipf => Form::V5,
     };
-    lists(args, &rules.set, &evaluator, form, out)
+    lists(args, (&evaluator, &|rule| Some(rule.clone())), form, out)
 }
 
 /// The enforced lists.
@@ -178,20 +179,24 @@ fn enforced(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         let message = "the kernel keeps hits of rules (-io, -a), no statistics: give -i, -o or -a";
         return Err(failure(Exit::Unsupported, message));
     }
-    lists(args, &rules.set, &evaluator, live.form(), out)
+    let shown = |rule: &Rule| match args.inactive {
+        true => Some(rule.clone()),
+        false => live.living(rule),
+    };
+    lists(args, (&evaluator, &shown), live.form(), out)
 }
 
 fn lists(
     args: &Args,
-    set: &RuleSet,
-    evaluator: &Evaluator<'_>,
+    (evaluator, shown): (&Evaluator<'_>, &Shown<'_>),
     form: Form,
     out: &mut Output,
 ) -> anyhow::Result<Exit> {
     let mut show = Lists {
         args,
-        set,
+        set: evaluator.rules,
         evaluator,
+        shown,
         form,
         out,
     };
@@ -204,10 +209,14 @@ fn lists(
     Ok(Exit::Done)
 }
 
+/// A rule as it is there now, if it is.
+type Shown<'s> = dyn Fn(&Rule) -> Option<Rule> + 's;
+
 struct Lists<'l> {
     args: &'l Args,
     set: &'l RuleSet,
     evaluator: &'l Evaluator<'l>,
+    shown: &'l Shown<'l>,
     form: Form,
     out: &'l mut Output,
 }
@@ -242,8 +251,9 @@ impl Lists<'_> {
         list: &[usize],
         groups: &mut Vec<weir_policy::dialect::ipf::ast::Name>,
     ) -> anyhow::Result<()> {
-        for (number, &index) in list.iter().enumerate() {
-            let rule = &self.set.rules[index];
+        let shown = |&index: &usize| Some((index, (self.shown)(&self.set.rules[index])?));
+        let living: Vec<(usize, Rule)> = list.iter().filter_map(shown).collect();
+        for (number, (index, rule)) in living.into_iter().enumerate() {
             let counters = self.evaluator.counters[index];
             let mut line = String::new();
             if self.args.hits {

@@ -170,10 +170,7 @@ fn prepare(args: &Args) -> anyhow::Result<(Reading, Rules, Settings)> {
     rules.refuse_translations();
     rules.tell(Severity::Warning);
     rules.check()?;
-    let mut settings = Settings {
-        exact_headers: hpux,
-        ..Settings::default()
-    };
+    let mut settings = Settings::of(reading.language);
     for setting in rules.settings() {
         let changed = tunables::set(&mut settings, &setting.name, setting.value);
         match changed {

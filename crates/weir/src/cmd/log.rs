@@ -67,6 +67,9 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
                     true
                 })
                 .map_err(plane_error)?;
+            if !events.is_empty() {
+                follower.forget_what_changed(&kernel);
+            }
             for event in &events {
                 follower.write(&kernel, event, out)?;
                 if follower.is_done() {
@@ -108,6 +111,14 @@ impl Follower<'_> {
             || limit.is_some_and(|limit| self.started.elapsed() >= limit)
     }
 
+    /// Rules that came in place have numbers that the texts read before don't know.
+    fn forget_what_changed(&mut self, kernel: &Kernel) {
+        let same = |known: &mut Known| known.stamp == kernel.store.stamp(known.number);
+        if !self.policy.as_mut().is_none_or(same) {
+            self.policy = None;
+        }
+    }
+
     /// Says on standard error how many records were lost since the last time.
     fn tell_losses(&mut self, kernel: &Kernel) {
         let now = lost(kernel);
@@ -132,9 +143,11 @@ impl Follower<'_> {
             .as_ref()
             .is_none_or(|known| known.number != event.policy)
         {
+            let stamp = kernel.store.stamp(event.policy);
             let saved = kernel.store.load(event.policy)?;
             self.policy = Some(Known {
                 number: event.policy,
+                stamp,
                 loaded: saved.map(|saved| input::load_saved(&saved)).transpose()?,
                 found: HashMap::new(),
             });
@@ -169,6 +182,8 @@ impl Follower<'_> {
 /// The policy that records speak of.
 struct Known {
     number: u32,
+    /// How often, and how far, its texts were changed.
+    stamp: Option<(u32, u64)>,
     loaded: Option<Loaded>,
     /// What was found about its rules.
     found: HashMap<u32, Found>,

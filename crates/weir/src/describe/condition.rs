@@ -3,6 +3,7 @@
 //! In: a [`Test`] and its policy (for names of sets). Out: a phrase such as `destination port
 //! 22,80-90` or `not source 10.0.0.0/8`. The inverse of nothing: the rule text is the authority.
 
+use super::aside::aside;
 use super::values::{addresses, mac, masked, numbers};
 use crate::spec::{flag_names, protocol};
 use weir_policy::model::{
@@ -54,6 +55,7 @@ fn condition(policy: &Policy, family: Family, cond: &Cond) -> String {
         Cond::SrcType(kinds) => format!("source type {}", address_types(kinds)),
         Cond::DstType(kinds) => format!("destination type {}", address_types(kinds)),
         Cond::Owner(owner) => owned(*owner),
+        Cond::Aside(asked) => aside(asked),
         Cond::Set { set, fields } => {
             let set = &policy.sets[set.0 as usize];
             format!("{} in set {}", set_fields(fields), set.name)
@@ -183,7 +185,6 @@ fn owned(owner: Owner) -> String {
     match owner {
         Owner::Uid(range) => format!("owner uid {}", ids(range)),
         Owner::Gid(range) => format!("owner gid {}", ids(range)),
-        Owner::SocketExists => "owned by a socket".to_owned(),
     }
 }
 

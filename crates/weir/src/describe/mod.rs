@@ -5,6 +5,7 @@
 //! beside them by the caller.
 
 mod action;
+mod aside;
 mod condition;
 mod observed;
 mod places;

@@ -66,6 +66,7 @@ pub fn observed(cond: &Cond, packet: &Packet, moment: Moment, locals: &Locals) -
             (Owner::Gid(_), Some((_, gid))) => format!("it is {gid}"),
             (_, Some((uid, _))) => format!("it is {uid}"),
         },
+        Cond::Aside(asked) => return super::aside::observed(asked, packet),
         Cond::Length(_) => format!("it is {}", packet.length),
         Cond::Ttl(_) => format!("it is {}", packet.ttl),
         Cond::RoutingHeader { .. } => match packet.routing {

@@ -1,4 +1,5 @@
-//! Names in rules, of hosts, users and groups: asked once, answered the same ever after.
+//! Names in rules, of hosts, users, groups and control groups: asked once, answered the same ever
+//! after.
 //!
 //! In: names. Out: sorted addresses from the system's resolver, numbers from /etc/passwd and
 //! /etc/group. The answers are kept with an applied policy, so that reading its texts again gives
@@ -7,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::net::{IpAddr, ToSocketAddrs};
+use std::os::unix::fs::MetadataExt;
 use weir_policy::dialect::iptables::Names;
 use weir_policy::model::Family;
 
@@ -19,6 +21,9 @@ pub struct Answers {
     pub users: Vec<(String, Option<u32>)>,
     /// Numbers of groups.
     pub groups: Vec<(String, Option<u32>)>,
+    /// Numbers and depths of control groups.
+    #[serde(default)]
+    pub control_groups: Vec<(String, Option<(u64, u32)>)>,
 }
 
 /// Who answers.
@@ -103,6 +108,14 @@ impl Names for Hosts {
         )
     }
 
+    fn control_group(&self, path: &str) -> Option<(u64, u32)> {
+        self.answer(
+            path,
+            |answers| &mut answers.control_groups,
+            || control_group(path),
+        )
+    }
+
     fn group(&self, name: &str) -> Option<u32> {
         self.answer(
             name,
@@ -110,6 +123,24 @@ impl Names for Hosts {
             || number_in("/etc/group", name),
         )
     }
+}
+
+/// The number of a control group is that of its directory where cgroup2 is mounted (cgroups(7)).
+fn control_group(path: &str) -> Option<(u64, u32)> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
+    let mut fields = mounts.lines().map(|line| line.split(' '));
+    let root = fields.find_map(|mut fields| {
+        let at = fields.nth(1)?;
+        (fields.next() == Some("cgroup2")).then(|| std::path::PathBuf::from(at))
+    })?;
+    let parts = path.split('/').filter(|part| !part.is_empty());
+    let level = u32::try_from(parts.clone().count()).ok()?;
+    if parts.clone().any(|part| part == "..") {
+        return None;
+    }
+    let folder = parts.fold(root, |folder, part| folder.join(part));
+    let found = std::fs::metadata(folder).ok().filter(|m| m.is_dir())?;
+    Some((found.ino(), level))
 }
 
 /// The third field of the line of a name (passwd(5), group(5)).

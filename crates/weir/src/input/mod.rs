@@ -162,6 +162,21 @@ impl Loaded {
     }
 }
 
+impl Loaded {
+    /// Gives rules the numbers that the kernel knows them by, where changes in place made those
+    /// others than the texts would.
+    fn number(&mut self, saved: &Saved) -> anyhow::Result<()> {
+        if let (Some(policy), Some(changed)) = (&mut self.policy, &saved.changed) {
+            if !changed.numbers.give(policy) {
+                let message = "the numbers of the rules of the policy are damaged";
+                return Err(failure(Exit::Kernel, message));
+            }
+            self.origins = origins(policy);
+        }
+        Ok(())
+    }
+}
+
 fn origins(policy: &Policy) -> Vec<Option<Origin>> {
     let mut out = vec![None; policy.rule_count as usize];
     for chain in &policy.chains {
@@ -290,5 +305,6 @@ pub fn lower_saved(saved: &Saved) -> anyhow::Result<Loaded> {
     };
     let mut loaded = parse(&saved.sources, saved.dialect.as_deref())?;
     loaded.lower(hosts, saved.allow_unsupported);
+    loaded.number(saved)?;
     Ok(loaded)
 }

@@ -9,9 +9,12 @@ use super::tunables;
 use crate::input::ReadingArgs;
 use crate::state::SavedSource;
 use std::net::IpAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
 use weir_policy::dialect::ipf::Language;
 use weir_policy::dialect::ipf::ast::{Address, Name};
-use weir_policy::dialect::ipf::lower::{InterfaceNet, InterfaceNets, LowerOptions, lower};
+use weir_policy::dialect::ipf::lower::{
+    InterfaceNet, InterfaceNets, LowerOptions, STATES_MAX, lower,
+};
 use weir_policy::eval::ipf::Settings;
 use weir_policy::model::{Family, Policy};
 use weir_policy::syntax::{Diagnostic, Sources, Span};
@@ -28,28 +31,24 @@ pub struct Lowered {
     pub rules: usize,
 }
 
+/// What a language begins with where it is enforced.
+pub fn settings_of(language: Language) -> Settings {
+    Settings {
+        state_max: STATES_MAX,
+        ..Settings::of(language)
+    }
+}
+
 /// The settings of the files, as far as the kernel's side has them; the others are told.
 fn options_of(rules: &mut Rules) -> LowerOptions {
-    let usual = LowerOptions::default();
-    let mut settings = Settings {
-        state_max: usual.states_max,
-        exact_headers: rules.file.language == Language::Hpux,
-        ..Settings::default()
-    };
+    let mut settings = settings_of(rules.file.language);
     let mut unused = Vec::new();
     for setting in rules.settings() {
         let before = settings.clone();
         let known = tunables::set(&mut settings, &setting.name, setting.value);
-        let has = |s: &Settings| {
-            let limits = (s.limits_on, s.limit_fails_closed);
-            (
-                s.default_block,
-                s.log_quick_ends,
-                s.state_max,
-                s.exact_headers,
-                s.min_ttl,
-                limits,
-            )
+        let has = |s: &Settings| Settings {
+            short_options_unseen: false,
+            ..s.clone()
         };
         if known == Ok(true) && has(&before) != has(&settings) || before == settings {
             continue;
@@ -67,7 +66,12 @@ fn options_of(rules: &mut Rules) -> LowerOptions {
         limits_on: settings.limits_on,
         limit_fails_closed: settings.limit_fails_closed,
         min_ttl: settings.min_ttl,
-        ..usual
+        lifetimes: settings.lifetimes,
+        discovery_bypasses: settings.discovery_bypasses,
+        now: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |time| time.as_secs()),
+        interfaces: InterfaceNets::new(),
     }
 }
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use weir_engine::packet::ipf::{LinkClass, ipf_packet};
 use weir_engine::packet::{build, settle};
 use weir_engine::run::{Matcher, Matching};
-use weir_policy::dialect::ipf::{Language, PrintOptions, print_rule};
+use weir_policy::dialect::ipf::{PrintOptions, print_rule};
 use weir_policy::eval::ipf::{Evaluator, Judgement, Settings, candidates};
 use weir_policy::model::PacketType;
 use weir_policy::syntax::Severity;
@@ -87,10 +87,7 @@ pub fn run(wanted: &Wanted<'_>, out: &mut Output) -> anyhow::Result<Exit> {
     let rules = Rules::of_files(wanted.files, &reading_of(wanted.reading))?;
     rules.tell(Severity::Warning);
     rules.check()?;
-    let mut settings = Settings {
-        exact_headers: rules.file.language == Language::Hpux,
-        ..Settings::default()
-    };
+    let mut settings = Settings::of(rules.file.language);
     for setting in rules.settings() {
         if let Err(why) = super::tunables::set(&mut settings, &setting.name, setting.value) {
             eprintln!("weir: {why}: left out");

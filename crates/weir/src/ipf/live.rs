@@ -38,6 +38,8 @@ pub struct Live {
     /// What `set` said in front of the rules, or `ipf -T`: name, value.
     settings: Vec<(String, u32)>,
     language: Language,
+    /// Seconds since the rules were applied, which `rule-ttl` counts.
+    age: u32,
 }
 
 fn language_name(language: Language) -> &'static str {
@@ -45,6 +47,13 @@ fn language_name(language: Language) -> &'static str {
         Language::Ipf => "ipf",
         Language::Hpux => "hpux",
     }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs())
 }
 
 /// The rules of texts that were accepted before.
@@ -85,6 +94,7 @@ impl Live {
         for setting in rules.settings() {
             put(&mut settings, &setting.name, setting.value);
         }
+        let age = now().saturating_sub(saved.applied_at);
         let mut counters = Vec::new();
         if !saved.sources.is_empty() {
             let loaded = input::load_saved(&saved)?;
@@ -98,6 +108,7 @@ impl Live {
             pools: saved.sources.into_iter().filter(is_pool).collect(),
             settings,
             language,
+            age: u32::try_from(age).unwrap_or(u32::MAX),
         })
     }
 
@@ -158,7 +169,7 @@ impl Live {
     /// The same without its position, by which rules are found again.
     pub fn key(&self, rule: &Rule) -> String {
         let mut plain = rule.clone();
-        plain.insert = None;
+        (plain.insert, plain.rule_ttl) = (None, None);
         self.line(&plain)
     }
 
@@ -168,7 +179,17 @@ impl Live {
 
     /// The rules in an order in which they can be read again: each list as packets meet it.
     pub fn listed(&self) -> Vec<Rule> {
-        listed(&self.rules)
+        let rules = listed(&self.rules).into_iter();
+        rules.filter_map(|rule| self.living(&rule)).collect()
+    }
+
+    /// An enforced rule with what is left of its time; `None` when that is over.
+    pub fn living(&self, rule: &Rule) -> Option<Rule> {
+        let mut rule = rule.clone();
+        if let Some(seconds) = rule.rule_ttl {
+            rule.rule_ttl = Some(seconds.checked_sub(self.age).filter(|left| *left > 0)?);
+        }
+        Some(rule)
     }
 
     /// The inactive lists.
@@ -253,9 +274,7 @@ impl Live {
         let saved = Saved {
             sources,
             dialect: reading.dialect,
-            applied_at: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |time| time.as_secs()),
+            applied_at: now(),
             ..Saved::default()
         };
         let how = How {
@@ -263,7 +282,7 @@ impl Live {
             ..How::default()
         };
         enforce::apply(&mut self.kernel, &loaded, &compiled, &saved, &how)?;
-        self.rules = made;
+        (self.rules, self.age) = (made, 0);
         self.counters = self.kernel.counters(loaded.policy()?.rule_count)?;
         Ok(())
     }

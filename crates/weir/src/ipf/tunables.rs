@@ -1,81 +1,119 @@
 //! Tunables of IPFilter: names of both versions, HP-UX's, and weir's own.
 //!
 //! In: `name=value` pairs. Out: changed settings, or what is wrong. Times of the original count
-//! half seconds.
+//! half seconds, those of HP-UX seconds.
 
 use weir_policy::eval::ipf::Settings;
 
-/// One tunable: its names, and what it changes.
-type Row = (&'static [&'static str], fn(&mut Settings, u32));
+/// One tunable: its names, and where its value is kept.
+type Row = (&'static [&'static str], Slot);
 
-/// Half seconds as milliseconds.
-fn half(ticks: u32) -> u64 {
-    u64::from(ticks) * 500
+/// A place in the settings.
+enum Slot {
+    /// A time, in ticks.
+    Time(fn(&mut Settings) -> &mut u64),
+    /// The TCP states that share a time.
+    Tcp(&'static [usize]),
+    /// A switch.
+    Switch(fn(&mut Settings) -> &mut bool),
+    /// A switch that is off where the value is not 0.
+    Inverse(fn(&mut Settings) -> &mut bool),
+    /// A word of flags, in which 1 blocks and 2 passes.
+    Pass,
+    /// A number of hops.
+    Ttl,
+    /// A number of states.
+    States,
 }
 
 static ROWS: &[Row] = &[
-    (&["default_pass", "fr_pass"], |s, v| {
-        s.default_block = v == 0 || v & 1 != 0
-    }),
-    (&["min_ttl", "fr_minttl"], |s, v| {
-        s.min_ttl = u8::try_from(v).unwrap_or(u8::MAX)
-    }),
-    (&["state_max", "fr_statemax"], |s, v| s.state_max = v),
-    (&["tcp_idle_timeout", "fr_tcpidletimeout"], |s, v| {
-        s.lifetimes.tcp[4] = half(v)
-    }),
-    (&["tcp_close_wait", "fr_tcpclosewait"], |s, v| {
-        s.lifetimes.tcp[5] = half(v)
-    }),
-    (&["tcp_half_closed", "fr_tcphalfclosed"], |s, v| {
-        s.lifetimes.tcp[6] = half(v)
-    }),
-    (&["tcp_last_ack", "fr_tcplastack"], |s, v| {
-        s.lifetimes.tcp[8] = half(v)
-    }),
-    (&["tcp_time_wait", "fr_tcptimewait"], |s, v| {
-        s.lifetimes.tcp[10] = half(v)
-    }),
-    (&["tcp_closed", "fr_tcpclosed"], |s, v| {
-        s.lifetimes.tcp[11] = half(v)
-    }),
-    (&["tcp_syn_sent", "fr_tcpsynsent"], |s, v| {
-        s.lifetimes.tcp[1] = half(v)
-    }),
-    (&["tcp_syn_received", "fr_tcpsynrecv"], |s, v| {
-        s.lifetimes.tcp[2] = half(v)
-    }),
-    (&["tcp_timeout", "fr_tcptimeout"], |s, v| {
-        for state in [0, 3, 7] {
-            s.lifetimes.tcp[state] = half(v);
-        }
-    }),
-    (&["udp_timeout", "fr_udptimeout"], |s, v| {
-        s.lifetimes.udp = half(v)
-    }),
-    (&["udp_ack_timeout", "fr_udpacktimeout"], |s, v| {
-        s.lifetimes.udp_reply = half(v)
-    }),
-    (&["icmp_timeout", "fr_icmptimeout"], |s, v| {
-        s.lifetimes.icmp = half(v)
-    }),
-    (&["icmp_ack_timeout", "fr_icmpacktimeout"], |s, v| {
-        s.lifetimes.icmp_reply = half(v)
-    }),
-    (&["ip_timeout", "fr_iptimeout"], |s, v| {
-        s.lifetimes.other = half(v)
-    }),
-    (&["frag_ttl", "fr_ipfrttl"], |s, v| {
-        s.lifetimes.fragment = half(v)
-    }),
-    (&["dca", "dca_start"], |s, v| s.limits_on = v != 0),
-    (&["dca_fail_closed"], |s, v| s.limit_fails_closed = v != 0),
-    (&["short_options_unseen"], |s, v| {
-        s.short_options_unseen = v != 0
-    }),
-    (&["log_quick_ends"], |s, v| s.log_quick_ends = v != 0),
-    (&["v6hdrs_exact"], |s, v| s.exact_headers = v != 0),
+    (&["default_pass", "fr_pass"], Slot::Pass),
+    (&["min_ttl", "fr_minttl"], Slot::Ttl),
+    (&["state_max", "fr_statemax"], Slot::States),
+    (&["tcp_idle_timeout", "fr_tcpidletimeout"], Slot::Tcp(&[4])),
+    (&["tcp_close_wait", "fr_tcpclosewait"], Slot::Tcp(&[5])),
+    (&["tcp_half_closed", "fr_tcphalfclosed"], Slot::Tcp(&[6])),
+    (&["tcp_last_ack", "fr_tcplastack"], Slot::Tcp(&[8])),
+    (&["tcp_time_wait", "fr_tcptimewait"], Slot::Tcp(&[10])),
+    (&["tcp_closed", "fr_tcpclosed"], Slot::Tcp(&[11])),
+    (&["tcp_syn_sent", "fr_tcpsynsent"], Slot::Tcp(&[1])),
+    (&["tcp_syn_received", "fr_tcpsynrecv"], Slot::Tcp(&[2])),
+    (&["tcp_timeout", "fr_tcptimeout"], Slot::Tcp(&[0, 3, 7])),
+    (
+        &["udp_timeout", "fr_udptimeout"],
+        Slot::Time(|s| &mut s.lifetimes.udp),
+    ),
+    (
+        &["udp_ack_timeout", "fr_udpacktimeout"],
+        Slot::Time(|s| &mut s.lifetimes.udp_reply),
+    ),
+    (
+        &["icmp_timeout", "fr_icmptimeout"],
+        Slot::Time(|s| &mut s.lifetimes.icmp),
+    ),
+    (
+        &["icmp_ack_timeout", "fr_icmpacktimeout"],
+        Slot::Time(|s| &mut s.lifetimes.icmp_reply),
+    ),
+    (
+        &["ip_timeout", "fr_iptimeout"],
+        Slot::Time(|s| &mut s.lifetimes.other),
+    ),
+    (
+        &["frag_ttl", "fr_ipfrttl"],
+        Slot::Time(|s| &mut s.lifetimes.fragment),
+    ),
+    (&["log_quick_ends"], Slot::Switch(|s| &mut s.log_quick_ends)),
+    (&["v6hdrs_exact"], Slot::Switch(|s| &mut s.exact_headers)),
+    (&["dca", "dca_start"], Slot::Switch(|s| &mut s.limits_on)),
+    (
+        &["dca_fail_closed"],
+        Slot::Switch(|s| &mut s.limit_fails_closed),
+    ),
+    (
+        &["icmp6_passthru", "ipf_icmp6_passthru"],
+        Slot::Inverse(|s| &mut s.discovery_bypasses),
+    ),
+    (
+        &["short_options_unseen"],
+        Slot::Switch(|s| &mut s.short_options_unseen),
+    ),
 ];
+
+/// What only `weir ipftest` and its like have.
+const NOT_ENFORCED: &str = "short_options_unseen";
+
+impl Slot {
+    fn set(&self, settings: &mut Settings, value: u32) {
+        let time = u64::from(value) * settings.tick_ms;
+        match self {
+            Self::Time(place) => *place(settings) = time,
+            Self::Tcp(states) => {
+                for state in *states {
+                    settings.lifetimes.tcp[*state] = time;
+                }
+            }
+            Self::Switch(place) => *place(settings) = value != 0,
+            Self::Inverse(place) => *place(settings) = value == 0,
+            Self::Pass => settings.default_block = value == 0 || value & 1 != 0,
+            Self::Ttl => settings.min_ttl = u8::try_from(value).unwrap_or(u8::MAX),
+            Self::States => settings.state_max = value,
+        }
+    }
+
+    fn get(&self, settings: &Settings) -> u64 {
+        let mut own = settings.clone();
+        match self {
+            Self::Time(place) => *place(&mut own) / settings.tick_ms,
+            Self::Tcp(states) => own.lifetimes.tcp[states[0]] / settings.tick_ms,
+            Self::Switch(place) => u64::from(*place(&mut own)),
+            Self::Inverse(place) => u64::from(!*place(&mut own)),
+            Self::Pass => 2 - u64::from(settings.default_block),
+            Self::Ttl => settings.min_ttl.into(),
+            Self::States => settings.state_max.into(),
+        }
+    }
+}
 
 /// Tunables that the originals have and that change nothing in a test: sizes of their tables.
 static WITHOUT_EFFECT: &[&str] = &[
@@ -103,13 +141,20 @@ static WITHOUT_EFFECT: &[&str] = &[
     "state_wm_high",
     "state_wm_low",
     "update_ipid",
+    // HP-UX's.
+    "ipl_buffer_sz",
+    "ipl_suppress",
+    "ipl_logall",
+    "ipnat_enable",
+    "ipnat_largenat_enable",
+    "frnat_tcptimewait",
 ];
 
 /// Changes one setting; whether it changes anything.
 pub fn set(settings: &mut Settings, name: &str, value: u32) -> Result<bool, String> {
     let known = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
     if let Some((_, change)) = ROWS.iter().find(|row| known(row.0)) {
-        change(settings, value);
+        change.set(settings, value);
         return Ok(true);
     }
     let bare = name.strip_prefix("fr_").unwrap_or(name);
@@ -148,16 +193,11 @@ pub fn number(value: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("`{value}` is no number"))
 }
 
-/// What the kernel's side has, with what it is where nobody says it.
-pub const ENFORCED: [(&str, u32); 7] = [
-    ("default_pass", 2),
-    ("min_ttl", 4),
-    ("state_max", weir_policy::dialect::ipf::lower::STATES_MAX),
-    ("log_quick_ends", 0),
-    ("v6hdrs_exact", 0),
-    ("dca", 1),
-    ("dca_fail_closed", 0),
-];
+/// The tunables that the kernel's side has, with their values.
+pub fn enforced(settings: &Settings) -> impl Iterator<Item = (&'static str, u64)> {
+    let rows = ROWS.iter().filter(|row| row.0[0] != NOT_ENFORCED);
+    rows.map(|(names, slot)| (names[0], slot.get(settings)))
+}
 
 /// The name under which a tunable is listed.
 pub fn canonical(name: &str) -> Option<&'static str> {

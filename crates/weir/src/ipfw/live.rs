@@ -272,6 +272,7 @@ fn replace(kernel: &mut Kernel, saved: &Saved, ruleset: &Ruleset) -> anyhow::Res
         applied_at: SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |time| time.as_secs()),
+        changed: None,
     };
     let loaded = input::load_saved(&changed)?;
     let compiled = loaded.compile()?;

@@ -6,9 +6,11 @@
 
 use super::Held;
 use super::sets::{NO_SET, Set, Sets, create_text, member_text};
+use crate::edit::{Asked, Report, Request, ask};
 use crate::exit::{Exit, failure};
 use crate::input::told;
 use crate::output::Output;
+use std::time::Instant;
 use weir_policy::dialect::ipset::ast::{Add, Create, StatementKind, option};
 use weir_policy::dialect::ipset::parse;
 use weir_policy::dialect::iptables::value::push_word;
@@ -26,6 +28,9 @@ pub struct Args {
     /// Network namespace whose sets are meant; before ipset's own words.
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
+    /// Print how the change was made as one JSON object; before ipset's own words.
+    #[arg(long)]
+    pub json: bool,
     /// Options and command of ipset.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<String>,
@@ -96,6 +101,14 @@ fn read(command: &[String]) -> Result<Given, String> {
     }
 }
 
+/// What ipset says where a member is there already, or is not.
+pub fn not_done(comes: bool) -> &'static str {
+    match comes {
+        true => "Element cannot be added to the set: it's already added",
+        false => "Element cannot be deleted from the set: it's not added",
+    }
+}
+
 /// Reads lines as a file of ipset would have them. `None`: its messages are told.
 fn parsed(lines: &str) -> Option<Vec<StatementKind>> {
     let mut sources = Sources::new();
@@ -116,12 +129,8 @@ fn line(first: &str, words: &[String]) -> String {
 /// Reads the member that a command names.
 fn member(sets: &Sets, create: &Create, words: &[String]) -> Option<Add> {
     // Lists of sets name others.
-    let made = sets
-        .list
-        .iter()
-        .map(|set| format!("create {}\n", create_text(&set.create)));
     debug_assert!(sets.list.iter().any(|set| set.create.name == create.name));
-    let text = made.collect::<String>() + &line("add", words);
+    let text = sets.creates() + &line("add", words);
     match parsed(&text)?.pop() {
         Some(StatementKind::Add(add)) => Some(add),
         _ => None,
@@ -134,7 +143,25 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         Ok(given) => given,
         Err(message) => return ipset_says(Exit::Usage, message),
     };
-    let held = Held::open(args.netns.as_deref())?;
+    let (mut netns, mut why) = (args.netns.as_deref(), "a command on more than a member");
+    let reason;
+    if matches!(given.name, "add" | "del") {
+        let line = line("add", &given.words);
+        let request = match given.name {
+            "add" => Request::Add(line, given.exist),
+            _ => Request::Del(line, given.exist),
+        };
+        match ask(netns, &request)? {
+            Asked::Done(report) => return report.print(out),
+            Asked::Fault(fault) => return ipset_says(Exit::Negative, fault),
+            Asked::Elsewhere(said) => {
+                reason = said;
+                (netns, why) = (None, reason.as_str());
+            }
+        }
+    }
+    let began = Instant::now();
+    let held = Held::open(netns)?;
     let mut sets = held.sets()?;
     let name = given.words.first().cloned();
     match given.name {
@@ -180,7 +207,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let mut texts: Vec<_> = held.set_text(&sets).into_iter().collect();
     texts.extend(held.rule_texts()?);
     held.replace(texts)?;
-    Ok(Exit::Done)
+    Report::of_texts(why.to_owned(), began).print(out)
 }
 
 /// `add`, `del`, `test`. `None`: the sets have changed and are to be put in force.
@@ -218,12 +245,12 @@ fn change_member(sets: &mut Sets, given: &Given) -> anyhow::Result<Option<Exit>>
                 return Err(failure(Exit::Unsupported, message));
             }
             if !set.add(&add, given.exist)? {
-                return refuse("Element cannot be added to the set: it's already added");
+                return refuse(not_done(true));
             }
         }
         _ => {
             if !set.delete(&add.member, given.exist)? {
-                return refuse("Element cannot be deleted from the set: it's not added");
+                return refuse(not_done(false));
             }
         }
     }

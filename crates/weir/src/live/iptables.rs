@@ -4,12 +4,14 @@
 //! can't be carried out, with its exit status. Not here: `-L` (`weir show --counters`), the nat
 //! table, which is the kernel's own, and `-Z`.
 
-use super::Held;
 use super::tables::{Chain, Chains, Fault, open, rule_line, tables, text};
+use super::{Held, otherwise};
 use crate::describe::table_name;
+use crate::edit::{Asked, Report, Request, ask};
 use crate::exit::{Exit, failure};
 use crate::input::told;
 use crate::output::Output;
+use std::time::Instant;
 use weir_policy::dialect::iptables::ast::{ChainVerdict, RuleLine, StatementKind};
 use weir_policy::dialect::iptables::parse_as;
 use weir_policy::dialect::iptables::value::push_quoted;
@@ -27,6 +29,9 @@ pub struct Args {
     /// Network namespace whose rules are meant; before iptables' own words.
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
+    /// Print how the change was made as one JSON object; before iptables' own words.
+    #[arg(long)]
+    pub json: bool,
     /// Options and command of iptables.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<String>,
@@ -107,8 +112,8 @@ const COMMANDS: [(&str, &str); 11] = [
     ("-S", "--list-rules"),
 ];
 
-/// Reads a command as a file would have it. `None`: its messages are told.
-fn read(words: &Words, family: Family, tool: &str) -> Option<StatementKind> {
+/// A command as a file has it.
+fn line_of(words: &Words) -> String {
     let mut line = String::new();
     for (at, word) in words.rest.iter().enumerate() {
         let plain =
@@ -118,6 +123,12 @@ fn read(words: &Words, family: Family, tool: &str) -> Option<StatementKind> {
             false => push_quoted(&mut line, word),
         }
     }
+    line
+}
+
+/// Reads a command as a file would have it. `None`: its messages are told.
+fn read(words: &Words, family: Family, tool: &str) -> Option<StatementKind> {
+    let line = line_of(words);
     let mut sources = Sources::new();
     let text = format!("*{}\n{line}\nCOMMIT\n", table_name(words.table));
     let source = sources.add(tool, text.as_str());
@@ -163,7 +174,24 @@ pub fn run(args: &Args, family: Family, out: &mut Output) -> anyhow::Result<Exit
     let Some(kind) = read(&words, family, tool) else {
         return Ok(Exit::Usage);
     };
-    let held = Held::open(args.netns.as_deref())?;
+    let (mut netns, mut why) = (
+        args.netns.as_deref(),
+        "a command on more than a rule".to_owned(),
+    );
+    if let (true, StatementKind::Rule(_) | StatementKind::DeleteNumber(..)) = (!checks, &kind) {
+        let version = if family == Family::V4 { 4 } else { 6 };
+        let table = table_name(words.table).to_owned();
+        match ask(netns, &Request::Rule(version, table, line_of(&words)))? {
+            Asked::Done(report) => return report.print(out),
+            Asked::Fault(fault) => {
+                eprintln!("{tool}: {fault}");
+                return Ok(Exit::Negative);
+            }
+            Asked::Elsewhere(reason) => (netns, why) = (None, reason),
+        }
+    }
+    let began = Instant::now();
+    let held = Held::open(netns)?;
     let mut all = tables(&held.loaded, family)?;
     let at = open(&mut all, words.table);
     let done = match (&kind, checks) {
@@ -183,7 +211,8 @@ pub fn run(args: &Args, family: Family, out: &mut Output) -> anyhow::Result<Exit
     if let StatementKind::Rule(line) = &kind {
         refuse_names(line)?;
     }
-    put(held, family, &all)
+    put(held, family, &all)?;
+    Report::of_texts(why, began).print(out)
 }
 
 /// What a name of a host means was asked when the policy was applied.
@@ -202,18 +231,13 @@ fn refuse_names(line: &RuleLine) -> anyhow::Result<()> {
 }
 
 /// Puts changed tables in force.
-fn put(held: Held, family: Family, all: &[Chains]) -> anyhow::Result<Exit> {
-    let otherwise = match family {
-        Family::V4 => "<iptables>",
-        Family::V6 => "<ip6tables>",
-    };
-    let own = text(family, held.rules_name(family, otherwise), all);
+fn put(held: Held, family: Family, all: &[Chains]) -> anyhow::Result<()> {
+    let own = text(family, held.rules_name(family, otherwise(family)), all);
     let mut texts: Vec<_> = held.set_text(&held.sets()?).into_iter().collect();
     let others = held.rule_texts()?;
     texts.extend(others.into_iter().filter(|other| other.name != own.name));
     texts.push(own);
-    held.replace(texts)?;
-    Ok(Exit::Done)
+    held.replace(texts)
 }
 
 /// `-S`: rules as `iptables-save` prints them.
@@ -242,7 +266,7 @@ fn list(
     }
     for one in chosen {
         for kept in &one.rules {
-            out.line(rule_line(one, &kept.rule))?;
+            out.line(rule_line(&one.name, &kept.rule))?;
         }
     }
     Ok(Exit::Done)

@@ -6,11 +6,14 @@
 //! left. The policy is compiled anew. Packets that are counted between reading the counters and
 //! the switch (milliseconds) are not carried over.
 
+mod fold;
 pub mod ipset;
 pub mod iptables;
-mod members;
-mod sets;
-mod tables;
+pub mod members;
+pub mod sets;
+pub mod tables;
+
+pub use fold::{fold, parse_add};
 
 use crate::enforce::{self, How};
 use crate::exit::{Exit, failure};
@@ -20,7 +23,7 @@ use crate::rules::Places;
 use crate::state::{Lock, Saved, SavedSource};
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_policy::model::{Policy, RuleId, SourceId};
+use weir_policy::model::{Family, Policy, RuleId, SourceId, Table};
 use weir_policy::syntax::Severity;
 
 /// Where a line of a changed text comes from.
@@ -42,8 +45,20 @@ pub struct Text {
 }
 
 impl Text {
-    fn push(&mut self, line: impl Into<String>) {
+    pub(crate) fn push(&mut self, line: impl Into<String>) {
         self.lines.push((line.into(), None));
+    }
+
+    /// To be kept.
+    pub fn saved(&self) -> SavedSource {
+        SavedSource {
+            name: changed(&self.name),
+            text: self.lines.iter().fold(String::new(), |mut all, line| {
+                all.push_str(&line.0);
+                all.push('\n');
+                all
+            }),
+        }
     }
 }
 
@@ -119,18 +134,7 @@ impl Held {
 
     /// The sets, as they are now.
     fn sets(&self) -> anyhow::Result<sets::Sets> {
-        let files = self.loaded.parsed.iter().filter_map(|(_, one)| match one {
-            Parsed::Sets(file) => Some(file),
-            Parsed::Rules(_) => None,
-        });
-        sets::Sets::of(files, self.elapsed)
-    }
-
-    /// The name of the first text of a kind.
-    fn name_of(&self, is_wanted: impl Fn(&Parsed) -> bool, otherwise: &str) -> String {
-        let mut all = self.loaded.parsed.iter();
-        let first = all.find(|(_, parsed)| is_wanted(parsed));
-        first.map_or_else(|| otherwise.to_owned(), |(id, _)| self.loaded.name(*id))
+        sets_of(&self.loaded, self.elapsed)
     }
 
     fn counted(&self) -> anyhow::Result<Counted> {
@@ -148,17 +152,10 @@ impl Held {
 
     /// Puts these texts in force. They are read as what was enforced was; an error leaves that.
     fn replace(mut self, texts: Vec<Text>) -> anyhow::Result<()> {
-        let text = |text: &Text| SavedSource {
-            name: changed(&text.name),
-            text: text.lines.iter().fold(String::new(), |mut all, line| {
-                all.push_str(&line.0);
-                all.push('\n');
-                all
-            }),
-        };
         let changed = Saved {
-            sources: texts.iter().map(text).collect(),
+            sources: texts.iter().map(Text::saved).collect(),
             applied_at: self.now,
+            changed: None,
             ..self.saved.clone()
         };
         let loaded = input::lower_saved(&changed)?;
@@ -191,22 +188,82 @@ impl Held {
 
     /// The texts of the rules as they are, for a change of sets.
     fn rule_texts(&self) -> anyhow::Result<Vec<Text>> {
-        tables::texts(&self.loaded, |family, all| self.rules_name(family, all))
+        rule_texts(&self.loaded)
     }
 
-    fn rules_name(&self, family: weir_policy::model::Family, otherwise: &str) -> String {
-        let is_own = |parsed: &Parsed| matches!(parsed, Parsed::Rules(f) if f.family == family);
-        self.name_of(is_own, otherwise)
+    fn rules_name(&self, family: Family, otherwise: &str) -> String {
+        rules_name(&self.loaded, family, otherwise)
     }
 
     /// The text of sets, none without any.
     fn set_text(&self, sets: &sets::Sets) -> Option<Text> {
-        let name = self.name_of(|parsed| matches!(parsed, Parsed::Sets(_)), "<ipset>");
-        let mut text = Text {
-            name,
-            ..Text::default()
-        };
-        sets.print().lines().for_each(|line| text.push(line));
-        (!text.lines.is_empty()).then_some(text)
+        set_text(&self.loaded, sets)
     }
+}
+
+/// The sets of a policy that has been in force for so many seconds.
+pub fn sets_of(loaded: &Loaded, elapsed: u64) -> anyhow::Result<sets::Sets> {
+    let files = loaded.parsed.iter().filter_map(|(_, one)| match one {
+        Parsed::Sets(file) => Some(file),
+        Parsed::Rules(_) => None,
+    });
+    sets::Sets::of(files, elapsed)
+}
+
+/// The name of the first text of a kind.
+fn name_of(loaded: &Loaded, is_wanted: impl Fn(&Parsed) -> bool, otherwise: &str) -> String {
+    let mut all = loaded.parsed.iter();
+    let first = all.find(|(_, parsed)| is_wanted(parsed));
+    first.map_or_else(|| otherwise.to_owned(), |(id, _)| loaded.name(*id))
+}
+
+/// The name of the text of a family's rules, where nothing gave it one.
+pub fn otherwise(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "<iptables>",
+        Family::V6 => "<ip6tables>",
+    }
+}
+
+/// The name of the text of a family's rules.
+pub fn rules_name(loaded: &Loaded, family: Family, otherwise: &str) -> String {
+    let is_own = |parsed: &Parsed| matches!(parsed, Parsed::Rules(f) if f.family == family);
+    name_of(loaded, is_own, otherwise)
+}
+
+fn rule_texts(loaded: &Loaded) -> anyhow::Result<Vec<Text>> {
+    tables::texts(loaded, |family, all| rules_name(loaded, family, all))
+}
+
+/// The rules of a chain, as `iptables-save` prints them.
+pub fn rule_lines(
+    saved: &Saved,
+    family: Family,
+    table: Table,
+    chain: &str,
+) -> anyhow::Result<Vec<String>> {
+    let loaded = input::parse_saved(saved)?;
+    let all = tables::tables(&loaded, family)?;
+    let chains = all.iter().filter(|one| one.table == table);
+    let own = chains
+        .flat_map(|one| &one.list)
+        .find(|one| *one.name == *chain);
+    let own = own.ok_or_else(|| failure(Exit::Usage, format!("there is no chain {chain}")))?;
+    let line = |kept: &tables::Kept| tables::rule_line(&own.name, &kept.rule);
+    Ok(own.rules.iter().map(line).collect())
+}
+
+/// The text of sets, none without any.
+pub fn set_text(loaded: &Loaded, sets: &sets::Sets) -> Option<Text> {
+    let name = name_of(
+        loaded,
+        |parsed| matches!(parsed, Parsed::Sets(_)),
+        "<ipset>",
+    );
+    let mut text = Text {
+        name,
+        ..Text::default()
+    };
+    sets.print().lines().for_each(|line| text.push(line));
+    (!text.lines.is_empty()).then_some(text)
 }

@@ -200,6 +200,26 @@ impl Sets {
         self.list.iter_mut().find(|set| &*set.create.name == name)
     }
 
+    /// All sets as a file, with members only in the one with a number, which is to be this.
+    pub fn with_members_of(&self, at: usize, own: &Set) -> File {
+        let made = self
+            .list
+            .iter()
+            .map(|set| StatementKind::Create(set.create.clone()));
+        let members = own.members.iter().cloned().map(StatementKind::Add);
+        debug_assert_eq!(self.list[at].create.name, own.create.name);
+        File {
+            source: FileSource(SourceId(0)),
+            statements: made.chain(members).map(statement).collect(),
+        }
+    }
+
+    /// The lines that make them.
+    pub fn creates(&self) -> String {
+        let one = |set: &Set| format!("create {}\n", create_text(&set.create));
+        self.list.iter().map(one).collect()
+    }
+
     /// The text of all.
     pub fn print(&self) -> String {
         let mut statements = Vec::new();

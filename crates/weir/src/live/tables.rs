@@ -8,6 +8,7 @@ use super::{From, Text};
 use crate::describe::table_name;
 use crate::exit::{Exit, failure};
 use crate::input::{Loaded, Parsed};
+use std::sync::Arc;
 use weir_policy::dialect::Headings;
 use weir_policy::dialect::iptables::ast::{
     ChainLine, ChainVerdict, File, FileSource, Line, Name, Placement, Rule, RuleLine, Statement,
@@ -21,8 +22,8 @@ use weir_policy::syntax::{Place, Span};
 /// A rule and whose counters it goes on with.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// The rule.
-    pub rule: Rule,
+    /// The rule; shared, so that a list of many is short.
+    pub rule: Arc<Rule>,
     from: Option<From>,
 }
 
@@ -249,7 +250,7 @@ impl Chains {
         }
         let rules = &mut self.find(&line.chain)?.rules;
         let kept = each.into_iter().enumerate().map(|(part, rule)| Kept {
-            rule,
+            rule: Arc::new(rule),
             from: from.map(|line| From {
                 line,
                 part: (part, parts),
@@ -285,22 +286,19 @@ impl Chains {
     /// Whether a chain has a rule, element by element.
     pub fn has(&mut self, line: &RuleLine) -> Result<bool, Fault> {
         let rules = &self.find(&line.chain)?.rules;
-        let one = |rule: &Rule| rules.iter().any(|kept| kept.rule == *rule);
+        let one = |rule: &Rule| rules.iter().any(|kept| *kept.rule == *rule);
         Ok(elements(&line.rule).iter().all(one))
     }
 
-    fn lines(&self, text: &mut Text) {
+    /// Its lines.
+    pub fn lines(&self, text: &mut Text) {
         text.push(format!("*{}", table_name(self.table)));
         for chain in &self.list {
-            let kind = StatementKind::Chain(ChainLine {
-                name: chain.name.clone(),
-                policy: chain.policy,
-                counters: None,
-            });
-            text.lines.push((printed(kind), chain.from));
+            text.lines.push((chain_line(chain), chain.from));
         }
         for (chain, kept) in self.rules() {
-            text.lines.push((rule_line(chain, &kept.rule), kept.from));
+            text.lines
+                .push((rule_line(&chain.name, &kept.rule), kept.from));
         }
         text.push("COMMIT");
     }
@@ -327,11 +325,20 @@ fn printed(kind: StatementKind) -> String {
     print(&file).trim_end().to_owned()
 }
 
+/// The line that declares a chain.
+pub fn chain_line(chain: &Chain) -> String {
+    printed(StatementKind::Chain(ChainLine {
+        name: chain.name.clone(),
+        policy: chain.policy,
+        counters: None,
+    }))
+}
+
 /// A rule as `iptables-save` prints it.
-pub fn rule_line(chain: &Chain, rule: &Rule) -> String {
+pub fn rule_line(chain: &Name, rule: &Rule) -> String {
     printed(StatementKind::Rule(Box::new(RuleLine {
         placement: Placement::Append,
-        chain: chain.name.clone(),
+        chain: chain.clone(),
         chain_at: Place(Span::new(SourceId(0), 0, 0)),
         counters: None,
         rule: rule.clone(),
@@ -377,16 +384,21 @@ pub fn open(all: &mut Vec<Chains>, table: Table) -> usize {
     })
 }
 
+/// The first line of the text of a family's tables, which tells the family.
+pub fn heading(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "# Kept by weir, as iptables-save has it",
+        Family::V6 => "# Kept by weir, as ip6tables-save has it",
+    }
+}
+
 /// The text of tables.
 pub fn text(family: Family, name: String, all: &[Chains]) -> Text {
     let mut text = Text {
         name,
         ..Text::default()
     };
-    text.push(match family {
-        Family::V4 => "# Kept by weir, as iptables-save has it",
-        Family::V6 => "# Kept by weir, as ip6tables-save has it",
-    });
+    text.push(heading(family));
     all.iter().for_each(|chains| chains.lines(&mut text));
     text
 }
@@ -394,10 +406,11 @@ pub fn text(family: Family, name: String, all: &[Chains]) -> Text {
 /// The texts of all families that have rules.
 pub fn texts(loaded: &Loaded, name: impl Fn(Family, &str) -> String) -> anyhow::Result<Vec<Text>> {
     let mut out = Vec::new();
-    for (family, otherwise) in [(Family::V4, "<iptables>"), (Family::V6, "<ip6tables>")] {
+    for family in [Family::V4, Family::V6] {
         let all = tables(loaded, family)?;
         if !all.is_empty() {
-            out.push(text(family, name(family, otherwise), &all));
+            let name = name(family, super::otherwise(family));
+            out.push(text(family, name, &all));
         }
     }
     Ok(out)

@@ -5,7 +5,7 @@
 
 use super::{Spec, SpecError};
 use std::net::IpAddr;
-use weir_policy::model::{CtState, Family, Fragment, Hook, Packet, PacketType, Transport};
+use weir_policy::model::{CtState, Facts, Family, Fragment, Hook, Packet, PacketType, Transport};
 
 const TCP: u8 = 6;
 const UDP_LIKE: [u8; 3] = [17, 136, 33];
@@ -47,6 +47,9 @@ pub struct Draft {
     pub mac: Option<Placed<[u8; 6]>>,
     pub packet_type: Option<Placed<PacketType>>,
     pub handling: Option<Placed<u8>>,
+    pub groups: Option<Placed<Vec<u32>>>,
+    pub bridge: Option<Placed<[String; 2]>>,
+    pub payload: Option<Placed<String>>,
     /// Plain numbers: `mark`, `ttl`, `len` ... by key.
     pub numbers: Vec<(&'static str, Placed<u64>)>,
 }
@@ -114,13 +117,52 @@ impl Draft {
             },
             owner: owner.map(|(uid, gid)| (uid as u32, gid as u32)),
             handling: self.handling.as_ref().map_or(0, |h| h.value),
+            aside: self.facts(),
         };
+        let packet = self.with_bytes(packet);
         Ok(Spec {
             packet,
             hook,
             state: self.state.as_ref().map(|s| s.value),
             connmark: self.number("connmark").map(|n| n.value as u32),
         })
+    }
+
+    /// What is said of the packet beside its headers.
+    fn facts(&self) -> Facts {
+        let number = |key| self.number_or(key, 0) as u32;
+        let class = self.number("class").map(|class| class.value as u32);
+        Facts {
+            socket: class.is_some(),
+            groups: self
+                .groups
+                .as_ref()
+                .map_or_else(Vec::new, |g| g.value.clone()),
+            class,
+            control_groups: Vec::new(),
+            cpu: number("cpu"),
+            device_groups: [number("in-group"), number("out-group")],
+            realm: number("realm"),
+            ports: self.bridge.as_ref().map(|ports| ports.value.clone()),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// The packet with its bytes, where it can be written: a payload makes it longer.
+    fn with_bytes(&self, mut packet: Packet) -> Packet {
+        let payload = self.payload.as_ref().map_or("", |payload| &payload.value);
+        if self.number("len").is_none() {
+            packet.length += payload.len() as u32;
+        }
+        let mut written = packet.clone();
+        weir_engine::packet::settle(&mut written);
+        if let Ok(mut bytes) = weir_engine::packet::build(&written, usize::MAX) {
+            let start = bytes.len().saturating_sub(payload.len());
+            bytes.truncate(start);
+            bytes.extend(payload.bytes());
+            packet.aside.bytes = bytes;
+        }
+        packet
     }
 
     fn endpoints(&self, text: &str) -> Result<(Endpoint, Endpoint, Family), SpecError> {

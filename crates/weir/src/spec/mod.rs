@@ -44,4 +44,7 @@ PACKET is one text of words in any order:
   echo-request, 8, 3/1 ...                 ICMP type or type/code (default: echo-request)
   mark=N connmark=N ttl=N tos=N dscp=N len=N id=N spi=N chunk=N mss=N
   mac=ADDRESS   uid=N gid=N    type=unicast|broadcast|multicast    frag=first|later
+  groups=N,N class=N           further groups of the sender, its class (net_cls)
+  bridge=FROM,TO               ports of the bridge that hands the packet over
+  in-group=N out-group=N realm=N cpu=N     payload=TEXT (its last bytes)
 Example: in=eth0 tcp 192.0.2.1:4242 > 198.51.100.7:22 syn";

@@ -23,11 +23,17 @@ const NUMBERS: &[(&str, u64)] = &[
     ("mss", 65_535),
     ("uid", u32::MAX as u64),
     ("gid", u32::MAX as u64),
+    ("class", u32::MAX as u64),
+    ("cpu", u32::MAX as u64),
+    ("in-group", u32::MAX as u64),
+    ("out-group", u32::MAX as u64),
+    ("realm", u32::MAX as u64),
 ];
 
 /// Keys that are not plain numbers.
 const KEYS: &[&str] = &[
     "in", "out", "hook", "state", "proto", "mac", "type", "frag", "flags", "icmp", "kernel",
+    "groups", "bridge", "payload",
 ];
 
 type Word = Placed<String>;
@@ -200,6 +206,24 @@ impl Reader<'_> {
                     Some("as in kernel=dnat,ipsec-in"),
                 ),
             },
+            "groups" => {
+                let groups = value.value.split(',').map(str::parse).collect();
+                match groups {
+                    Ok(groups) => self.set(whole, "list of groups", groups, |d| &mut d.groups),
+                    Err(_) => self.error("not a list of groups", value, Some("as in groups=4,27")),
+                }
+            }
+            "bridge" => match value.value.split_once(',') {
+                Some((from, to)) => {
+                    let ports = [from.to_owned(), to.to_owned()];
+                    self.set(whole, "pair of bridge ports", ports, |d| &mut d.bridge)
+                }
+                None => {
+                    let help = Some("as in bridge=tap0,tap1 or, for this host, bridge=tap0,");
+                    self.error("not a pair of bridge ports", value, help)
+                }
+            },
+            "payload" => self.set(whole, "payload", value.value.clone(), |d| &mut d.payload),
             "icmp" => self.set(whole, "ICMP type", value.value.clone(), |d| &mut d.icmp),
             "mac" => match mac_of(&value.value) {
                 Some(mac) => self.set(whole, "MAC address", mac, |d| &mut d.mac),

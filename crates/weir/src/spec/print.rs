@@ -6,7 +6,7 @@
 use super::{Spec, hook_name, names, state_name};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weir_policy::model::{Family, Fragment, Packet, PacketType, Transport};
+use weir_policy::model::{Facts, Family, Fragment, Packet, PacketType, Transport};
 
 impl Spec {
     /// The whole specification in one line.
@@ -94,7 +94,32 @@ pub fn packet(packet: &Packet) -> String {
     if let Some((uid, gid)) = packet.owner {
         let _ = write!(text, " uid={uid} gid={gid}");
     }
+    facts(&mut text, &packet.aside);
     text
+}
+
+/// What is known beside the headers.
+fn facts(text: &mut String, facts: &Facts) {
+    if !facts.groups.is_empty() {
+        let groups: Vec<String> = facts.groups.iter().map(u32::to_string).collect();
+        let _ = write!(text, " groups={}", groups.join(","));
+    }
+    if let Some(class) = facts.class {
+        let _ = write!(text, " class={class:#x}");
+    }
+    let [received, sent] = facts.device_groups;
+    let numbers = [
+        ("cpu", facts.cpu),
+        ("in-group", received),
+        ("out-group", sent),
+        ("realm", facts.realm),
+    ];
+    for (key, number) in numbers.into_iter().filter(|pair| pair.1 != 0) {
+        let _ = write!(text, " {key}={number}");
+    }
+    if let Some([from, to]) = &facts.ports {
+        let _ = write!(text, " bridge={from},{to}");
+    }
 }
 
 fn transport(text: &mut String, transport: &Transport) {

@@ -5,9 +5,11 @@
 //! kept by the generation number that the kernel also holds, and are on disk before the kernel
 //! switches, so a crash between the two leaves nothing wrong. Files appear whole, by rename.
 
+mod journal;
 mod pending;
 mod saved;
 
+pub use journal::{ChainName, Changed, Journal, Numbers, Step};
 pub use pending::{Pending, boot_time_ms};
 pub use saved::{Saved, SavedSource};
 

@@ -5,10 +5,12 @@
 //! rule numbers of the kernel's counters can be found again from the texts alone.
 
 use super::Store;
+use super::journal::{Changed, part};
 use crate::exit::{Exit, OrExit};
 use crate::input::Answers;
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io::ErrorKind;
 
 /// One text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,18 +44,23 @@ pub struct Saved {
     pub kernel_nat: bool,
     /// Seconds since the epoch at which it was applied.
     pub applied_at: u64,
+    /// What was changed in place since these texts were written.
+    pub changed: Option<Changed>,
 }
 
 /// What the manifest file holds.
 #[derive(Serialize, Deserialize)]
-struct Manifest {
-    schema: u32,
-    sources: Vec<String>,
-    dialect: Option<String>,
-    allow_unsupported: bool,
-    names: Answers,
-    kernel_nat: bool,
-    applied_at: u64,
+pub(super) struct Manifest {
+    pub(super) schema: u32,
+    pub(super) sources: Vec<String>,
+    /// How often the texts were written anew with changes in them.
+    #[serde(default)]
+    pub(super) base: u32,
+    pub(super) dialect: Option<String>,
+    pub(super) allow_unsupported: bool,
+    pub(super) names: Answers,
+    pub(super) kernel_nat: bool,
+    pub(super) applied_at: u64,
 }
 
 impl Store {
@@ -81,6 +88,7 @@ impl Store {
         let manifest = Manifest {
             schema: 1,
             sources: saved.sources.iter().map(|s| s.name.clone()).collect(),
+            base: 0,
             dialect: saved.dialect.clone(),
             allow_unsupported: saved.allow_unsupported,
             names: saved.names.clone(),
@@ -91,24 +99,53 @@ impl Store {
         fs::rename(&fresh, &folder)
     }
 
-    /// The policy of a generation, if its texts are here.
+    /// The policy of a generation, if its texts are here, with everything in them that was changed
+    /// since.
     pub fn load(&self, generation: u32) -> anyhow::Result<Option<Saved>> {
-        self.load_io(generation).or_exit(
+        let saved = self.load_io(generation).or_exit(
             Exit::Kernel,
             format!("can't read the policy's text in {}", self.root.display()),
-        )
+        )?;
+        saved.map(crate::live::fold).transpose()
+    }
+
+    /// What the manifest of a generation says; `None`: there is none.
+    pub(super) fn manifest(&self, generation: u32) -> std::io::Result<Option<Manifest>> {
+        let manifest = self.read(&format!("{}/manifest.json", Self::folder(generation)))?;
+        let read = manifest.map(|text| serde_json::from_slice(&text));
+        Ok(read.transpose()?)
     }
 
     fn load_io(&self, generation: u32) -> std::io::Result<Option<Saved>> {
-        let folder = Self::folder(generation);
-        let Some(manifest) = self.read(&format!("{folder}/manifest.json"))? else {
-            return Ok(None);
-        };
-        let manifest: Manifest = serde_json::from_slice(&manifest)?;
+        loop {
+            let Some(manifest) = self.manifest(generation)? else {
+                return Ok(None);
+            };
+            let base = manifest.base;
+            match self.load_as(generation, manifest) {
+                // They were written anew just now, under other names.
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    let now = self.manifest(generation)?;
+                    if now.is_none_or(|now| now.base == base) {
+                        return Err(error);
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn load_as(&self, generation: u32, manifest: Manifest) -> std::io::Result<Option<Saved>> {
+        let folder = self.root.join(Self::folder(generation));
         let mut sources = Vec::with_capacity(manifest.sources.len());
         for (number, name) in manifest.sources.into_iter().enumerate() {
-            let text = fs::read_to_string(self.root.join(&folder).join(number.to_string()))?;
+            let file = folder.join(part(manifest.base, &number.to_string()));
+            let text = fs::read_to_string(file)?;
             sources.push(SavedSource { name, text });
+        }
+        let changed = self.changed(generation, manifest.base)?;
+        if manifest.base > 0 && changed.is_none() {
+            return Err(ErrorKind::NotFound.into());
         }
         Ok(Some(Saved {
             sources,
@@ -117,6 +154,7 @@ impl Store {
             names: manifest.names,
             kernel_nat: manifest.kernel_nat,
             applied_at: manifest.applied_at,
+            changed,
         }))
     }
 

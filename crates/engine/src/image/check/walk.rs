@@ -4,10 +4,11 @@ use super::{Error, Image};
 use crate::image::layout::{
     AddressMap, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC, DIM_SRC_PORT, Entry,
     FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING, FLAG_VERDICT, FOLD_APART, Fold,
-    GROUP_MAX, HashTable, IpfWith, Leaf, Learner, Map, OPS_MAX, Op, Pattern, Prefixes4, RULES_MAX,
-    Record4, Record6, Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_CT,
-    TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH, TEST_LAST, TEST_LEARN, TEST_LENGTH, TEST_SCTP,
-    TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test,
+    HashTable, IpfWith, Leaf, Learner, Lifetimes, Map, OPS_MAX, Op, Pattern, Prefixes4, RULES_MAX,
+    Record4, Record6, Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_ASIDE,
+    TEST_CT, TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH, TEST_LAST, TEST_LEARN, TEST_LEARNED,
+    TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test, slot_offset,
+    slot_records,
 };
 use std::cell::Cell;
 
@@ -250,11 +251,13 @@ impl Checker<'_, '_> {
                 hold(verdicts, "the verdict of a learner")?;
                 hold(learner.rule < header.rule_count, "the rule of a learner")
             }
+            TEST_LEARNED => self.array(test.at, 1, size_of::<Lifetimes>(), "lifetimes"),
             TEST_IPF_WITH => self.array(test.at, 1, size_of::<IpfWith>(), "a test"),
             TEST_HISTORY => {
                 hold(test.a < self.image.header().history_count, "a history")?;
                 self.array(test.at, 1, 64, "a history")
             }
+            TEST_ASIDE => self.aside(test),
             _ => self.dynamic(test),
         }
     }
@@ -270,12 +273,9 @@ impl Checker<'_, '_> {
         self.array(table.groups_at, 1, record as usize, "groups")?;
         for slot in 0..slots {
             let group: u32 = self.image.read(table.slots_at + slot * 4);
-            let count = group & 15;
-            hold(count as usize <= GROUP_MAX, "the size of a group")?;
-            let at = u64::from(table.groups_at) + u64::from(group & 0x0fff_fff0);
+            let count = slot_records(group);
+            let at = u64::from(table.groups_at) + u64::from(slot_offset(group));
             let end = at + u64::from(count) * u64::from(record);
-            // A filter lets packets into groups that have records, and only there.
-            hold(count > 0 || group == 0, "an empty slot")?;
             hold(count == 0 || (at >= 64 && end <= self.length), "a group")?;
             for number in 0..count {
                 self.record(at as u32 + number * record, record, root)?;

@@ -13,6 +13,7 @@
 //! [`crate::model::Packet`] has no field for. `eval::ipf` is the meaning; tests compare both.
 
 mod answers;
+mod around;
 mod calls;
 mod conditions;
 mod interfaces;
@@ -27,8 +28,8 @@ use super::ast::{Action, Direction, Name, Rule};
 use super::load::{List, RuleSet, Unit, unit};
 use crate::eval::ipf::Tables;
 use crate::model::{
-    Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, HistoryId, Hook, LogOp, Op, Origin,
-    Policy, RejectKind, Root, RuleId, SourceId, Table, Test, Verdict,
+    Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, HistoryId, Hook, Lifetimes, LogOp,
+    Op, Origin, Policy, RejectKind, Root, RuleId, SourceId, Table, Test, Verdict,
 };
 use crate::syntax::{Diagnostic, Sources};
 use answers::{reset_or_drop, verdict};
@@ -51,6 +52,12 @@ pub struct LowerOptions {
     pub limit_fails_closed: bool,
     /// Received packets with fewer hops left are `lowttl`.
     pub min_ttl: u8,
+    /// As HP-UX: router and neighbour discovery meet no rules.
+    pub discovery_bypasses: bool,
+    /// How long states live.
+    pub lifetimes: Lifetimes,
+    /// When rules with `rule-ttl` begin to count it, in seconds since 1970.
+    pub now: u64,
     /// Addresses of interfaces, for rules that name them.
     pub interfaces: InterfaceNets,
 }
@@ -65,6 +72,9 @@ impl Default for LowerOptions {
             limits_on: true,
             limit_fails_closed: false,
             min_ttl: MIN_TTL,
+            discovery_bypasses: false,
+            lifetimes: Lifetimes::default(),
+            now: 0,
             interfaces: InterfaceNets::new(),
         }
     }
@@ -94,11 +104,13 @@ pub fn lower(
             rule_count: set.rules.len() as u32,
             short_goes_on: true,
             states_max: options.states_max.min(STATES_MAX),
+            lifetimes: options.lifetimes,
             ..Policy::default()
         },
         options,
         groups: BTreeMap::new(),
         rates: BTreeMap::new(),
+        ends: BTreeMap::new(),
         found: Vec::new(),
     };
     let mut known = Known::new();
@@ -142,6 +154,8 @@ struct Lowering<'a> {
     groups: BTreeMap<(Family, Unit, Name), ChainId>,
     /// Memories of rules with `pps`.
     rates: BTreeMap<usize, HistoryId>,
+    /// When rules with `rule-ttl` end.
+    ends: BTreeMap<usize, HistoryId>,
     found: Vec<Diagnostic>,
 }
 
@@ -159,7 +173,6 @@ impl Lowering<'_> {
         let action = match &rule.action {
             Action::Auth => Some("`auth`"),
             Action::Preauth => Some("`preauth`"),
-            Action::Nomatch => Some("`nomatch`"),
             Action::Call { now: false, .. } => Some("`call` without `now`"),
             Action::Call { .. } => calls::missing(rule),
             Action::Decapsulate(_) => Some("`decapsulate`"),
@@ -175,7 +188,6 @@ impl Lowering<'_> {
                 rule.keep_limit.is_some() && log.first,
                 "`log first` with `keep limit`",
             ),
-            (rule.rule_ttl.is_some(), "`rule-ttl`"),
             (rule.to.is_some(), "`to`"),
             (rule.dup_to.is_some(), "`dup-to`"),
             (rule.reply_to.is_some(), "`reply-to`"),
@@ -269,6 +281,9 @@ impl Lowering<'_> {
         if is_root && unit == Unit::Filter && self.learns() {
             rules.push(self.look());
         }
+        if is_root && family == Family::V6 && self.options.discovery_bypasses {
+            rules.extend(self.discovery(unit));
+        }
         for (position, &number) in list.iter().enumerate() {
             starts.push(rules.len());
             let rule = &self.set.rules[number];
@@ -359,7 +374,8 @@ impl Lowering<'_> {
         rules: &mut Vec<crate::model::Rule>,
     ) {
         let rule = &self.set.rules[number];
-        let tests = conditions::tests(rule, family, self.tables, &self.options);
+        let mut tests = conditions::tests(rule, family, self.tables, &self.options);
+        tests.extend(self.while_it_lasts(number));
         // What a skip leads into is never read.
         let head = rule.head.as_ref();
         let head = head.filter(|_| !matches!(rule.action, Action::Skip(_)));
@@ -420,7 +436,7 @@ impl Lowering<'_> {
         };
         let verdict = verdict(rule, family);
         // A rule that surely decides logs at once; another one when the list is over.
-        let logs = rule.log.is_some_and(|log| log.limit.is_none());
+        let logs = log_counts(rule) && rule.log.is_some_and(|log| log.limit.is_none());
         let ops = match logs && rule.quick && rule.head.is_none() {
             true => vec![log],
             false => vec![],
@@ -484,7 +500,7 @@ impl Lowering<'_> {
     /// Behind a list: what its rules log when their proposal stands. Each asks its rule's own
     /// conditions too, so that a packet meets only those that matched it.
     fn logs(&mut self, mut proposing: Vec<crate::model::Rule>) -> Vec<crate::model::Rule> {
-        proposing.retain(|rule| self.set.rules[rule.id.0 as usize].log.is_some());
+        proposing.retain(|rule| log_counts(&self.set.rules[rule.id.0 as usize]));
         for rule in &mut proposing {
             let log = log_of(&self.set.rules[rule.id.0 as usize]);
             rule.tests.push(Test {
@@ -498,6 +514,11 @@ impl Lowering<'_> {
         }
         proposing
     }
+}
+
+/// Whether what a rule decides is logged; what `nomatch` says is logged only by `ipf -l nomatch`.
+fn log_counts(rule: &Rule) -> bool {
+    rule.log.is_some() && rule.action != Action::Nomatch
 }
 
 /// Adds a rule, and where it makes a state, what is left of it when it can't.

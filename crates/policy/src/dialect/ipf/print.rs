@@ -98,7 +98,7 @@ pub fn print_rule(rule: &Rule, options: &PrintOptions<'_>) -> String {
     }
     match &rule.matching {
         Matching::All => out.push_str("all"),
-        Matching::Fields(fields) => fields_text(&mut out, rule, fields),
+        Matching::Fields(fields) => fields_text(&mut out, rule, fields, options.form),
         Matching::Bpf(family, text) => {
             let version = if *family == Family::V4 { 4 } else { 6 };
             put(
@@ -250,7 +250,7 @@ fn interfaces(out: &mut String, rule: &Rule, options: &PrintOptions<'_>) {
     pair(out, via, &rule.via);
 }
 
-fn fields_text(out: &mut String, rule: &Rule, fields: &Fields) {
+fn fields_text(out: &mut String, rule: &Rule, fields: &Fields, form: Form) {
     if let Some(tos) = fields.tos {
         match tos {
             0 => out.push_str("tos 0 "),
@@ -263,6 +263,7 @@ fn fields_text(out: &mut String, rule: &Rule, fields: &Fields) {
     match fields.proto {
         None => {}
         Some(Proto::TcpUdp) => out.push_str("proto tcp/udp "),
+        Some(Proto::Number(0)) => out.push_str("proto ip "),
         Some(Proto::Number(number)) => match protocols::name(number) {
             Some(name) => put(out, format_args!("proto {name} ")),
             None => put(out, format_args!("proto {number} ")),
@@ -284,7 +285,7 @@ fn fields_text(out: &mut String, rule: &Rule, fields: &Fields) {
     if let Some((value, mask)) = fields.flags {
         put(out, format_args!(" flags {}", flags_text(value, mask)));
     }
-    with_text(out, &fields.with);
+    with_text(out, &fields.with, form);
 }
 
 /// Flags as letters, the mask always shown.
@@ -434,7 +435,7 @@ fn list(out: &mut String, verb: &str, names: &[String]) {
     }
 }
 
-fn with_text(out: &mut String, with: &With) {
+fn with_text(out: &mut String, with: &With, form: Form) {
     if with.is_empty() {
         return;
     }
@@ -468,8 +469,10 @@ fn with_text(out: &mut String, with: &With) {
         with.classes & !with.classes_set,
     );
     list(out, "not opt", &options(options_not, classes_not));
-    list(out, "v6hdr", &headers(with.headers));
-    list(out, "not v6hdr", &headers(with.no_headers));
+    let plural = if form == Form::V4 { "s" } else { "" };
+    let word = |not| format!("{not}v6hdr{plural}");
+    list(out, &word(""), &headers(with.headers));
+    list(out, &word("not "), &headers(with.no_headers));
     let mut comma = " ";
     for (word, bit) in words::ATTRIBUTES {
         if with.attributes & bit != 0 {

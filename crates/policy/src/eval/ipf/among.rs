@@ -12,8 +12,8 @@ use super::tables::Tables;
 use crate::dialect::ipf::load::RuleSet;
 use crate::eval::candidates::{self, Candidate};
 use crate::model::{
-    AddrMatch, Cond, Family, Fragment, Hook, IfPattern, Packet, PacketType, Policy, RuleId, Test,
-    Transport,
+    AddrMatch, Cond, Facts, Family, Fragment, Hook, IfPattern, Packet, PacketType, Policy, RuleId,
+    Test, Transport,
 };
 
 /// Bytes of an interface's name.
@@ -135,6 +135,7 @@ impl IpfPacket {
             packet_type: PacketType::Unicast,
             owner: None,
             handling: 0,
+            aside: Facts::default(),
         }
     }
 }

@@ -20,14 +20,15 @@ pub mod state;
 mod tables;
 mod tcp;
 
+pub use crate::model::Lifetimes;
 pub use among::candidates;
 pub use condition::{Condition, Interfaces};
 pub(in crate::eval) use keep::{may_be_kept, sources_fit};
 pub use log::Reason;
 pub use packet::{Icmp, IpfPacket, Tcp};
 pub use tables::{Tables, members};
-pub use tcp::Lifetimes;
 
+use crate::dialect::ipf::Language;
 use crate::dialect::ipf::ast::{Action, Destination, Name, Return, Rule};
 use crate::dialect::ipf::load::{RuleSet, Unit};
 use crate::dialect::ipf::words::attribute;
@@ -65,6 +66,30 @@ pub struct Settings {
     pub log_nomatch: bool,
     /// Lifetimes of states.
     pub lifetimes: Lifetimes,
+    /// Tunables that are times count in so many milliseconds.
+    pub tick_ms: u64,
+    /// As HP-UX: router and neighbour discovery meet no rules.
+    pub discovery_bypasses: bool,
+}
+
+/// ICMPv6 types of router and neighbour discovery (RFC 4861).
+pub const DISCOVERY: std::ops::RangeInclusive<u8> = 133..=136;
+
+impl Settings {
+    /// What a language begins with.
+    #[must_use]
+    pub fn of(language: Language) -> Self {
+        let mut settings = Self::default();
+        if language == Language::Hpux {
+            settings.exact_headers = true;
+            settings.discovery_bypasses = true;
+            settings.tick_ms = 1000;
+            settings.state_max = 800_000;
+            // A day, and two minutes.
+            (settings.lifetimes.tcp[4], settings.lifetimes.tcp[10]) = (86_400_000, 120_000);
+        }
+        settings
+    }
 }
 
 impl Default for Settings {
@@ -82,6 +107,8 @@ impl Default for Settings {
             log_block: false,
             log_nomatch: false,
             lifetimes: Lifetimes::default(),
+            tick_ms: 500,
+            discovery_bypasses: false,
         }
     }
 }
@@ -244,6 +271,13 @@ pub struct Statistics {
     pub states: (u64, u64),
 }
 
+/// Whether a packet is router or neighbour discovery.
+fn is_discovery(packet: &IpfPacket) -> bool {
+    let kind = packet.icmp.as_ref().map(|icmp| icmp.kind);
+    let proto = (packet.family, packet.proto);
+    proto == (crate::model::Family::V6, 58) && kind.is_some_and(|kind| DISCOVERY.contains(&kind))
+}
+
 /// A rule set at work.
 pub struct Evaluator<'r> {
     /// The lists.
@@ -316,6 +350,10 @@ impl<'r> Evaluator<'r> {
             stats.blocked += 1;
             walk.reason = Some(Reason::MakefripFail);
             return walk.end(Outcome::BadPacket, false, None);
+        }
+        if self.settings.discovery_bypasses && is_discovery(packet) {
+            stats.passed += 1;
+            return walk.end(Outcome::Pass, true, None);
         }
         if !packet.out && packet.ttl < self.settings.min_ttl {
             walk.attributes |= attribute::LOWTTL;

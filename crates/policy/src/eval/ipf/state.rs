@@ -336,7 +336,7 @@ pub struct NewState {
     /// The time.
     pub now_ms: u64,
     /// Lifetimes of all.
-    pub lifetimes: tcp::Lifetimes,
+    pub lifetimes: crate::model::Lifetimes,
 }
 
 fn headers_of(packet: &IpfPacket) -> u16 {
@@ -360,7 +360,7 @@ fn named_id(family: Family, kind: u8, id: u16) -> u16 {
 }
 
 /// How long an entry lives from now on.
-fn lifetime(entry: &State, reverse: bool, lifetimes: &tcp::Lifetimes) -> u64 {
+fn lifetime(entry: &State, reverse: bool, lifetimes: &crate::model::Lifetimes) -> u64 {
     if let Some((forward, back)) = entry.age_ms {
         return if reverse { back } else { forward };
     }

@@ -39,44 +39,6 @@ const ECN: u8 = 0xc0;
 /// How far an acknowledgement may be off.
 const ACK_WINDOW: i64 = 66_000;
 
-/// Lifetimes in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lifetimes {
-    /// By TCP state.
-    pub tcp: [u64; 12],
-    /// UDP, and after a reply.
-    pub udp: u64,
-    /// UDP after a reply.
-    pub udp_reply: u64,
-    /// ICMP.
-    pub icmp: u64,
-    /// ICMP after a reply.
-    pub icmp_reply: u64,
-    /// Other protocols.
-    pub other: u64,
-    /// Fragments.
-    pub fragment: u64,
-}
-
-impl Default for Lifetimes {
-    fn default() -> Self {
-        let mut tcp = [240_000; 12];
-        tcp[ESTABLISHED as usize] = 432_000_000;
-        tcp[FIN_WAIT_1 as usize] = 7_200_000;
-        tcp[LAST_ACK as usize] = 30_000;
-        tcp[CLOSED as usize] = 30_000;
-        Self {
-            tcp,
-            udp: 120_000,
-            udp_reply: 12_000,
-            icmp: 60_000,
-            icmp_reply: 6_000,
-            other: 60_000,
-            fragment: 60_000,
-        }
-    }
-}
-
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {

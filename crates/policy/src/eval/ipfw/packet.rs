@@ -247,6 +247,7 @@ impl Packet {
             packet_type: model::PacketType::Unicast,
             owner: self.owner,
             handling: 0,
+            aside: model::Facts::default(),
         })
     }
 

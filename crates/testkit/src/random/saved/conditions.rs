@@ -61,7 +61,9 @@ impl Maker {
     /// Conditions on the packet and its connection alone.
     fn plain(&mut self, place: Place) -> String {
         let tracked = place.table != "raw";
-        match self.rng.u8(..12) {
+        match self.rng.u8(..14) {
+            12 => self.text(),
+            13 => self.word(),
             0..=2 if tracked => self.state(),
             3 => {
                 let length = self.pick(&["0:64", "40", "28:60", "100:", "20:40"]);
@@ -115,6 +117,34 @@ impl Maker {
             _ if tracked => self.connection(),
             _ => String::new(),
         }
+    }
+
+    /// Bytes that headers and payloads have, which count up from 0 or are letters.
+    fn text(&mut self) -> String {
+        let text = self.pick(&[
+            "--hex-string \"|0a0b0c|\"",
+            "--hex-string \"|0001|\"",
+            "--string qqq",
+            "--string AAA --icase",
+            "--hex-string \"|4011|\"",
+        ]);
+        let bounds = self.pick(&["", "", " --from 20 --to 40", " --to 30", " --from 48"]);
+        let algorithm = self.pick(&["bm", "kmp"]);
+        let words = self.negated(text);
+        format!("-m string {words} --algo {algorithm}{bounds}")
+    }
+
+    /// Words of headers.
+    fn word(&mut self) -> String {
+        let words = self.pick(&[
+            "6&0xff=6,17",
+            "0>>22&0x3c@0&0xffff=0:1023",
+            "4=0:0x3fffffff",
+            "36>>16=1:0xffff",
+            "0>>28=4&&8>>24=60:64",
+            "200=0:0xffffffff",
+        ]);
+        format!("-m u32 {}", self.negated(&format!("--u32 \"{words}\"")))
     }
 
     fn state(&mut self) -> String {
@@ -179,7 +209,12 @@ impl Maker {
                 // weir's own answers belong to user 0 (docs/iptables.md).
                 format!(
                     "-m owner {}",
-                    self.pick(&["--uid-owner 33", "--gid-owner 1-40"])
+                    self.pick(&[
+                        "--uid-owner 33",
+                        "--gid-owner 1-40",
+                        "--gid-owner 43-53 --suppl-groups",
+                        "! --gid-owner 43 --suppl-groups",
+                    ])
                 )
             }
             9 => {

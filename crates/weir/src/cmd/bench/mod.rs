@@ -1,6 +1,7 @@
 //! `weir bench`: measure the classifier, and make rule sets to measure it with.
 
 mod answer;
+mod change;
 mod classify;
 mod files;
 mod generate;
@@ -25,6 +26,8 @@ enum Command {
     Generate(generate::Args),
     /// Put rules into a ClassBench rule set in use, and take rules out.
     Update(update::Args),
+    /// Take rules of what is enforced in a namespace out and put them back in, through the agent.
+    Change(change::Args),
     /// Look for the rule sets that weir's own engine likes least.
     Search(search::Args),
 }
@@ -36,6 +39,7 @@ impl Args {
             Command::Classify(args) => args.json,
             Command::Generate(args) => args.json,
             Command::Update(args) => args.json,
+            Command::Change(args) => args.json,
             Command::Search(args) => args.json,
         }
     }
@@ -47,6 +51,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         Command::Classify(args) => classify::run(args, out),
         Command::Generate(args) => generate::run(args, out),
         Command::Update(args) => update::run(args, out),
+        Command::Change(args) => change::run(args, out),
         Command::Search(args) => search::run(args, out),
     }
 }

@@ -202,28 +202,14 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
 }
 
 fn text(answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
-    let side = |name: &str, side: &Times| {
-        format!(
-            "{name}: {} in place, built for one {:?}, {} in the background, {} failed; \
-             p50 {:.1} us, p99 {:.1} us, most {:.0} us; {:.1} s in all",
-            side.in_place,
-            side.rebuilt,
-            side.renewals,
-            side.failed,
-            side.p50_us,
-            side.p99_us,
-            side.max_us,
-            side.seconds
-        )
-    };
     out.line(format!(
         "{} rules, {} changes, {} rules afterwards",
         answer.rules, answer.updates, answer.rules_after
     ))?;
-    out.line(side("here", &answer.here))?;
+    out.line(answer.here.words("here"))?;
     match &answer.kernel {
         Some(kernel) => {
-            out.line(side("kernel", kernel))?;
+            out.line(kernel.words("kernel"))?;
             out.line(format!("judged by the kernel meanwhile: {}", answer.judged))?;
         }
         None => out.line("kernel: not there, or no permission")?,

@@ -20,7 +20,7 @@ pub(super) const RATE_MAX: u32 = (1 << 20) - 2;
 /// A number for a rule that its limit isn't part of (FNV-1a).
 pub(super) fn identity(rule: &Rule) -> u32 {
     let mut plain = rule.clone();
-    plain.insert = None;
+    (plain.insert, plain.rule_ttl) = (None, None);
     if let Some(keep) = &mut plain.keep_state {
         (keep.max_sources, keep.max_per_source) = (None, None);
     }
@@ -107,9 +107,11 @@ impl Lowering<'_> {
         group: Option<ChainId>,
     ) -> Option<ChainId> {
         let rule = &self.set.rules[number];
-        let decides = rule.quick && matches!(rule.action, Action::Pass | Action::Block);
+        let decides =
+            rule.quick && matches!(rule.action, Action::Pass | Action::Block | Action::Nomatch);
         let most = rule.pps.filter(|_| decides);
-        let logs = decides && group.is_some() && rule.log.is_some_and(|log| log.limit.is_none());
+        let log = rule.log.filter(|_| super::log_counts(rule));
+        let logs = decides && group.is_some() && log.is_some_and(|log| log.limit.is_none());
         if most.is_none() && !logs {
             return group;
         }

@@ -1,7 +1,7 @@
-//! Modules that are known by name and options and that weir cannot honour.
+//! Modules that few rules use: most are known by name and options and weir cannot honour them.
 //!
-//! Their options are read and printed as `iptables-save` prints them; lowering refuses them by
-//! name. The words of modules that no kernel at hand has are kept as written.
+//! Their options are read and printed as `iptables-save` prints them; lowering refuses by name what
+//! isn't honoured. The words of modules that no kernel at hand has are kept as written.
 
 use super::super::names::protocols::{IPCOMP, MOBILITY, TCP, UDP};
 use super::super::value::Kind;
@@ -10,6 +10,11 @@ use crate::model::{Family, Hook, Table};
 
 const fn km(name: &'static str, options: &'static [OptionSpec]) -> ModuleSpec {
     module(name, Role::Match, options).known()
+}
+
+/// A module that weir honours.
+const fn tm(name: &'static str, options: &'static [OptionSpec]) -> ModuleSpec {
+    module(name, Role::Match, options)
 }
 
 const fn kt(name: &'static str, options: &'static [OptionSpec]) -> ModuleSpec {
@@ -43,13 +48,13 @@ const fn w(name: &'static str) -> OptionSpec {
 /// All of them.
 #[rustfmt::skip]
 pub static KNOWN: &[ModuleSpec] = &[
-    km("string", &[
+    tm("string", &[
         k("string", Kind::Pattern(false)).not(), k("hex-string", Kind::Pattern(true)).not(),
         k("algo", Kind::Choice(&["bm", "kmp"])), n("from", 65_535), n("to", 65_535), f("icase"),
     ]),
-    km("u32", &[k("u32", Kind::U32).not()]),
+    tm("u32", &[k("u32", Kind::U32).not()]),
     km("bpf", &[w("object-pinned"), k("bytecode", Kind::Quoted(65_535))]),
-    km("cgroup", &[k("path", Kind::Text(0, 511)).not(), n("cgroup", U32).not()]),
+    tm("cgroup", &[k("path", Kind::Text(0, 511)).not(), n("cgroup", U32).not()]),
     km("cluster", &[
         n("cluster-local-node", 32).not(),
         k("cluster-local-nodemask", Kind::Padded(8)).not(),
@@ -62,8 +67,8 @@ pub static KNOWN: &[ModuleSpec] = &[
         k("connbytes-dir", Kind::Choice(&["original", "reply", "both"])),
     ]),
     km("connlabel", &[k("label", Kind::Quoted(256)).not(), f("set")]),
-    km("cpu", &[n("cpu", U32).not()]),
-    km("devgroup", &[
+    tm("cpu", &[n("cpu", U32).not()]),
+    tm("devgroup", &[
         k("src-group", Kind::Named("default")).not(),
         k("dst-group", Kind::Named("default")).not(),
     ]),
@@ -77,13 +82,13 @@ pub static KNOWN: &[ModuleSpec] = &[
     km("l2tp", &[w("tid"), w("sid"), w("pversion"), w("type")]).kept_as_written(),
     km("nfacct", &[w("nfacct-name")]),
     km("osf", &[w("genre").not(), n("ttl", 2), n("log", 2)]).with_protocols(&[TCP]),
-    module("quota", Role::Match, &[n("quota", u64::MAX).not()]),
+    tm("quota", &[n("quota", u64::MAX).not()]),
     km("rateest", &[
         w("rateest1"), w("rateest"), f("rateest-delta"), w("rateest-bps"), w("rateest-pps"),
         w("rateest-bps1"), w("rateest-pps1"), f("rateest-lt").not(), f("rateest-gt").not(),
         f("rateest-eq").not(), w("rateest2"), w("rateest-bps2"), w("rateest-pps2"),
     ]).kept_as_written(),
-    km("realm", &[k("realm", Kind::Named("cosmos")).not()]).only(Family::V4),
+    tm("realm", &[k("realm", Kind::Named("cosmos")).not()]).only(Family::V4),
     km("socket", &[f("transparent"), f("nowildcard"), f("restore-skmark")])
         .at_hooks(&[Hook::Prerouting, Hook::Input]),
     km("dst", &[n("dst-len", U32).not(), k("dst-opts", Kind::HeaderOptions)]).only(Family::V6),

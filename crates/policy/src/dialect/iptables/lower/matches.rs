@@ -12,7 +12,7 @@ use super::hosts::{Host, bits, host};
 use super::tables::Entry;
 use crate::model::{
     AddrMatch, AddrType, Cmp, Cond, CtField, Family, HistoryId, HistoryKind, HistoryObject,
-    IfPattern, Owner, OwnerRange, PacketType, RangeSet, SetField, SetId, StateMask, Test,
+    IfPattern, PacketType, RangeSet, SetField, SetId, StateMask, Test,
 };
 use crate::syntax::{Diagnostic, Span};
 
@@ -91,6 +91,9 @@ impl Tests<'_, '_> {
             let help = super::refuse::advice_for_match(spec.name);
             return self.unsupported(instance.at.0, &format!("`-m {}`", spec.name), help);
         }
+        if self.is_aside(instance) {
+            return;
+        }
         match spec.name {
             "comment" => {}
             "policy" => self.ipsec(instance),
@@ -99,10 +102,6 @@ impl Tests<'_, '_> {
                 "`-m ah` of IPv6",
                 "take the rule out, or leave it to ip6tables beside weir",
             ),
-            "physdev" => {
-                let help = "bridged packets are for the bridge's own filter (nft, table bridge)";
-                self.unsupported(instance.at.0, "`-m physdev`", help);
-            }
             "rpfilter" => self.route_back(instance),
             "quota" => self.quota(instance),
             "tcp" | "udp" | "udplite" | "sctp" | "dccp" | "esp" | "ah"
@@ -197,7 +196,6 @@ impl Tests<'_, '_> {
         match module {
             "state" | "conntrack" => self.conntrack(option),
             "addrtype" => self.address_type(option),
-            "owner" => self.owner(option),
             "set" => self.set(option),
             "sctp" => self.chunks(option),
             _ => self.not_taken_up(module, option),
@@ -347,42 +345,6 @@ impl Tests<'_, '_> {
             _ => Cond::DstType(kinds),
         };
         self.push(option.negated, cond);
-    }
-
-    fn owner(&mut self, option: &Opt) {
-        let is_user = option.spec.name == "uid-owner";
-        let range = match (option.spec.name, &option.value) {
-            ("socket-exists", _) => {
-                return self.push(option.negated, Cond::Owner(Owner::SocketExists));
-            }
-            ("uid-owner" | "gid-owner", &Value::Range(first, last)) => OwnerRange { first, last },
-            ("uid-owner" | "gid-owner", Value::Text(name)) => {
-                let names = self.lowering.options.names;
-                let root = (&**name == "root").then_some(0);
-                let id = match (is_user, names) {
-                    (_, None) => root,
-                    (true, Some(names)) => names.user(name),
-                    (false, Some(names)) => names.group(name),
-                };
-                let Some(id) = id else {
-                    let kind = if is_user { "user" } else { "group" };
-                    let message = format!("there is no {kind} `{name}` here");
-                    let found = Diagnostic::error("unknown-name", option.at.0, message);
-                    return self.refused.push(found.help("write the number instead"));
-                };
-                OwnerRange {
-                    first: id,
-                    last: id,
-                }
-            }
-            _ => return self.not_taken_up("owner", option),
-        };
-        let owner = if is_user {
-            Owner::Uid(range)
-        } else {
-            Owner::Gid(range)
-        };
-        self.push(option.negated, Cond::Owner(owner));
     }
 
     fn set(&mut self, option: &Opt) {

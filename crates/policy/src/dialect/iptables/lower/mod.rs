@@ -8,6 +8,7 @@
 //!
 //! Nothing here does I/O: host names are resolved by the caller through [`Names`].
 
+mod aside;
 mod changing;
 mod check;
 mod commands;
@@ -57,6 +58,12 @@ pub trait Names {
     /// The number of a user.
     fn user(&self, name: &str) -> Option<u32> {
         (name == "root").then_some(0)
+    }
+
+    /// The number of a control group (cgroup v2) by its path below the root, and how many groups
+    /// are above it.
+    fn control_group(&self, _path: &str) -> Option<(u64, u32)> {
+        None
     }
 
     /// The number of a group.

@@ -40,14 +40,9 @@ const ELSEWHERE: &str = "take the rule out, or leave it to iptables beside weir"
 pub(super) fn advice_for_match(name: &str) -> &'static str {
     match name {
         "helper" => "protocol helpers (FTP, SIP ...) are not provided",
-        "string" | "u32" | "bpf" => {
-            "payloads are not looked into: match ports and lengths, or leave it to iptables"
-        }
+        "bpf" => "write it as `-m u32` or `-m string`, or leave it to iptables beside weir",
         "connbytes" | "rateest" => "bytes of connections are not counted: shape with `tc` instead",
-        "cgroup" => "match the user (`-m owner --uid-owner`), or a mark that the program sets",
-        "devgroup" => "name the interfaces: `-i eth+`",
-        "cpu" | "cluster" => "spread packets by `-m statistic --mode nth`, or leave it to iptables",
-        "realm" => "match addresses, or the mark of `ip rule`",
+        "cluster" => "spread packets by `-m statistic --mode nth`, or leave it to iptables",
         "socket" => "proxies of this kind need `-j TPROXY`, which is left to iptables",
         "dst" | "hbh" | "frag" | "ipv6header" | "srh" | "mh" | "eui64" => {
             "of IPv6 extension headers only `-m rt` is known: leave it to ip6tables beside weir"

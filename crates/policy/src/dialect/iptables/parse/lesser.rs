@@ -1,9 +1,10 @@
 //! Readers of the values that few rules have: search patterns, tests of words, lists of headers.
 
-use super::super::value::{HEADERS, MH_TYPES, U32, U32Step, U32Test, Value};
+use super::super::value::{HEADERS, MH_TYPES, U32, Value};
 use super::address::Fault;
 use super::numbers::{number, number32};
 use super::values::bounded;
+use crate::model::{WordStep, WordTest};
 
 /// Bytes of a search pattern.
 const PATTERN_MAX: usize = 128;
@@ -112,21 +113,21 @@ fn too_many(what: &str) -> Fault {
     Fault::new(format!("too many {what}")).help(format!("{U32_MAX} at most; write two modules"))
 }
 
-fn word_tested(rest: &mut Rest<'_>) -> Result<U32Test, Fault> {
-    let mut test = U32Test {
+fn word_tested(rest: &mut Rest<'_>) -> Result<WordTest, Fault> {
+    let mut test = WordTest {
         start: rest.number()?,
         steps: Vec::new(),
         ranges: Vec::new(),
     };
     while !rest.take("=") {
         test.steps.push(if rest.take("<<") {
-            U32Step::Left(rest.number()?)
+            WordStep::Left(rest.number()?)
         } else if rest.take(">>") {
-            U32Step::Right(rest.number()?)
+            WordStep::Right(rest.number()?)
         } else if rest.take("&") {
-            U32Step::And(rest.number()?)
+            WordStep::And(rest.number()?)
         } else if rest.take("@") {
-            U32Step::At(rest.number()?)
+            WordStep::At(rest.number()?)
         } else {
             let message = format!("`=` and a value are missing before `{}`", rest.0);
             return Err(Fault::new(message).help("operators are &, <<, >> and @"));

@@ -3,37 +3,14 @@
 //! Types and their text; reading is in `parse::lesser`. Source: iptables-extensions(8), and what
 //! `iptables-legacy-save` 1.8.9 prints.
 
+use crate::model::{WordStep, WordTest};
 use std::fmt::Write;
-
-/// One step to where a word is, or what becomes of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum U32Step {
-    /// Only these bits.
-    And(u32),
-    /// Shifted to the left.
-    Left(u32),
-    /// Shifted to the right.
-    Right(u32),
-    /// The word this far behind the place that the value so far says.
-    At(u32),
-}
-
-/// One test: a word of the packet and the ranges one of which it must be in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct U32Test {
-    /// Offset of the first word.
-    pub start: u32,
-    /// What is done with it.
-    pub steps: Vec<U32Step>,
-    /// First and last of each range.
-    pub ranges: Vec<(u32, u32)>,
-}
 
 /// Tests that must all hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct U32 {
     /// The tests.
-    pub tests: Vec<U32Test>,
+    pub tests: Vec<WordTest>,
 }
 
 /// IPv6 extension headers as `-m ipv6header` names them: long name, short name, number, bit n is
@@ -90,10 +67,10 @@ pub(super) fn u32_text(tests: &U32) -> String {
         put(&mut out, format_args!("{and}{:#x}", test.start));
         for step in &test.steps {
             let (sign, number) = match step {
-                U32Step::And(number) => ("&", number),
-                U32Step::Left(number) => ("<<", number),
-                U32Step::Right(number) => (">>", number),
-                U32Step::At(number) => ("@", number),
+                WordStep::And(number) => ("&", number),
+                WordStep::Left(number) => ("<<", number),
+                WordStep::Right(number) => (">>", number),
+                WordStep::At(number) => ("@", number),
             };
             put(&mut out, format_args!("{sign}{number:#x}"));
         }

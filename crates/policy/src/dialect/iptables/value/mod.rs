@@ -9,7 +9,7 @@ mod lesser;
 mod print;
 
 pub use calendar::{civil, days_from_civil};
-pub use lesser::{HEADERS, MH_TYPES, U32, U32Step, U32Test, is_readable};
+pub use lesser::{HEADERS, MH_TYPES, U32, is_readable};
 pub use print::{
     MaskText, address_text, choice_name, interface_text, print, probability_bits, push_quoted,
     push_word, rate_unit,

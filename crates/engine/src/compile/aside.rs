@@ -1,0 +1,148 @@
+//! Tests of what the kernel knows beside headers, and of bytes, for the image.
+//!
+//! Steps on words become one flat list; a text becomes the automaton of Knuth, Morris and Pratt
+//! with all its transitions written out, so that a byte costs two reads whatever the text is.
+
+use super::residual::Blob;
+use crate::image::aside::{
+    ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_GROUP_IN, ASIDE_GROUP_OUT, ASIDE_GROUPS,
+    ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_REALM, ASIDE_SOCKET, ASIDE_TEXT, ASIDE_WORDS, PortName,
+    TEXT_MAX, TextTable, WORD_AND, WORD_AT, WORD_IN, WORD_IN_LAST, WORD_LEFT, WORD_OPS_MAX,
+    WORD_READ, WORD_RIGHT, WordOp,
+};
+use crate::image::layout::{self, Test};
+use weir_policy::model::{Aside, IfPattern, TextSearch, WordStep, WordTest};
+use zerocopy::IntoBytes;
+
+/// Writes a test; an error says what does not fit.
+pub fn test(aside: &Aside, out: &mut Test, blob: &mut Blob) -> Result<(), &'static str> {
+    out.kind = layout::TEST_ASIDE;
+    match aside {
+        Aside::Socket => out.small = ASIDE_SOCKET,
+        Aside::Groups(range) => {
+            (out.small, out.a, out.b) = (ASIDE_GROUPS, range.first, range.last);
+        }
+        Aside::Class(class) => (out.small, out.a) = (ASIDE_CLASS, *class),
+        Aside::Group { id, level } => {
+            (out.small, out.count) = (ASIDE_CONTROL_GROUP, *level);
+            (out.a, out.b) = (*id as u32, (id >> 32) as u32);
+        }
+        Aside::Cpu(cpu) => (out.small, out.a) = (ASIDE_CPU, *cpu),
+        Aside::DeviceGroup {
+            out: way,
+            value,
+            mask,
+        } => {
+            out.small = if *way {
+                ASIDE_GROUP_OUT
+            } else {
+                ASIDE_GROUP_IN
+            };
+            (out.a, out.b) = (*value, *mask);
+        }
+        Aside::Realm { value, mask } => (out.small, out.a, out.b) = (ASIDE_REALM, *value, *mask),
+        Aside::Port { out: way, name } => {
+            out.small = if *way { ASIDE_PORT_OUT } else { ASIDE_PORT_IN };
+            if let Some(pattern) = name {
+                out.at = blob.add(port_name(pattern).as_bytes());
+            }
+        }
+        Aside::Words(tests) => {
+            let ops = word_ops(tests);
+            if ops.len() > WORD_OPS_MAX {
+                return Err("so many steps on words");
+            }
+            out.small = ASIDE_WORDS;
+            (out.at, out.count) = (blob.add(ops.as_bytes()), ops.len() as u32);
+        }
+        Aside::Text(search) => {
+            if !(1..=TEXT_MAX).contains(&search.pattern.len()) {
+                return Err("a text of this length");
+            }
+            (out.small, out.at) = (ASIDE_TEXT, blob.add(&text_table(search)));
+        }
+    }
+    Ok(())
+}
+
+fn port_name(pattern: &IfPattern) -> PortName {
+    let mut name = PortName::default();
+    let bytes = &pattern.name.as_bytes()[..pattern.name.len().min(15)];
+    name.value[..bytes.len()].copy_from_slice(bytes);
+    let counted = if pattern.prefix { bytes.len() } else { 16 };
+    name.mask[..counted].fill(0xff);
+    name
+}
+
+fn word_ops(tests: &[WordTest]) -> Vec<WordOp> {
+    let op = |kind, a, b| WordOp {
+        kind,
+        a,
+        b,
+        padding: 0,
+    };
+    let mut ops = Vec::new();
+    for test in tests {
+        ops.push(op(WORD_READ, test.start, 0));
+        ops.extend(test.steps.iter().map(|step| match *step {
+            WordStep::And(a) => op(WORD_AND, a, 0),
+            WordStep::Left(a) => op(WORD_LEFT, a, 0),
+            WordStep::Right(a) => op(WORD_RIGHT, a, 0),
+            WordStep::At(a) => op(WORD_AT, a, 0),
+        }));
+        ops.extend(
+            test.ranges
+                .iter()
+                .map(|range| op(WORD_IN, range.0, range.1)),
+        );
+        if let Some(last) = ops.last_mut() {
+            last.kind = match test.ranges.is_empty() {
+                // No range at all: none holds.
+                true => return vec![op(WORD_IN_LAST, 1, 0)],
+                false => WORD_IN_LAST,
+            };
+        }
+    }
+    ops
+}
+
+/// The automaton of a text: its head, classes of bytes, rows.
+fn text_table(search: &TextSearch) -> Vec<u8> {
+    let fold = |byte: u8| match search.ignore_case {
+        true => byte.to_ascii_lowercase(),
+        false => byte,
+    };
+    let pattern: Vec<u8> = search.pattern.iter().map(|byte| fold(*byte)).collect();
+    let mut letters = pattern.clone();
+    letters.sort_unstable();
+    letters.dedup();
+    // Class 0: bytes that are not in the pattern.
+    let class = |byte: u8| letters.binary_search(&fold(byte)).map_or(0, |at| at + 1);
+    let classes = letters.len() + 1;
+    let mut rows = vec![0u8; pattern.len() * classes];
+    // Where a state falls back to; the state behind it is worked out before.
+    let mut back = 0;
+    for state in 0..pattern.len() {
+        let wanted = class(pattern[state]);
+        for next in 0..classes {
+            rows[state * classes + next] = match (next == wanted, state) {
+                (true, _) => state as u8 + 1,
+                (false, 0) => 0,
+                (false, _) => rows[back * classes + next],
+            };
+        }
+        if state > 0 {
+            back = usize::from(rows[back * classes + wanted]);
+        }
+    }
+    let head = TextTable {
+        from: search.from,
+        to: search.to,
+        length: pattern.len() as u32,
+        classes: classes as u32,
+    };
+    let mut out = head.as_bytes().to_vec();
+    out.extend((0..=255u8).map(|byte| class(byte) as u8));
+    out.extend(rows);
+    out
+}

@@ -1,0 +1,90 @@
+//! Tests of what the kernel knows of a packet beside its headers, and of bytes anywhere in it, as
+//! the image has them. Twin of `plane/bpf/aside.h`: same names, order and numbers.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// A socket sends the packet.
+pub const ASIDE_SOCKET: u16 = 1;
+/// A group of the socket's owner is in `a..=b`.
+pub const ASIDE_GROUPS: u16 = 2;
+/// The socket's class is `a`; absent without a socket.
+pub const ASIDE_CLASS: u16 = 3;
+/// The socket's control group, `count` below the root, is `b << 32 | a`; absent without a socket.
+pub const ASIDE_CONTROL_GROUP: u16 = 4;
+/// The CPU is `a`.
+pub const ASIDE_CPU: u16 = 5;
+/// The receiving interface's group `& b == a`.
+pub const ASIDE_GROUP_IN: u16 = 6;
+/// The sending interface's.
+pub const ASIDE_GROUP_OUT: u16 = 7;
+/// The route's realm `& b == a`.
+pub const ASIDE_REALM: u16 = 8;
+/// The bridge port by which it came: a [`PortName`] at `at`, or any with `at` 0.
+pub const ASIDE_PORT_IN: u16 = 9;
+/// By which it leaves.
+pub const ASIDE_PORT_OUT: u16 = 10;
+/// `count` [`WordOp`] at `at`.
+pub const ASIDE_WORDS: u16 = 11;
+/// A [`TextTable`] at `at`, behind it 256 bytes of classes and its rows.
+pub const ASIDE_TEXT: u16 = 12;
+
+/// A name with a mask over its bytes.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct PortName {
+    /// The bytes.
+    pub value: [u8; 16],
+    /// Which of them count.
+    pub mask: [u8; 16],
+}
+
+/// Read the word at `a`; places add up from here.
+pub const WORD_READ: u32 = 1;
+/// `& a`.
+pub const WORD_AND: u32 = 2;
+/// `<< a`.
+pub const WORD_LEFT: u32 = 3;
+/// `>> a`.
+pub const WORD_RIGHT: u32 = 4;
+/// Read the word `a` behind the place that the value says.
+pub const WORD_AT: u32 = 5;
+/// Notes whether the value is in `a..=b`.
+pub const WORD_IN: u32 = 6;
+/// As [`WORD_IN`], the last range of a test: fails where none held.
+pub const WORD_IN_LAST: u32 = 7;
+/// Operations of a test: 11 words of 11 steps and 11 ranges at most, as xt_u32 has them.
+pub const WORD_OPS_MAX: usize = 11 * 22;
+
+/// An operation on words.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct WordOp {
+    /// `WORD_*`.
+    pub kind: u32,
+    /// First argument.
+    pub a: u32,
+    /// Second argument.
+    pub b: u32,
+    /// Zero.
+    pub padding: u32,
+}
+
+/// An automaton that finds bytes: state `s` (bytes of the pattern that stand before) and class `c`
+/// of the next byte lead to the state at `rows[s * classes + c]`; state `length` is the end.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct TextTable {
+    /// The pattern may begin at this offset,
+    pub from: u32,
+    /// up to and with this one.
+    pub to: u32,
+    /// Bytes of the pattern.
+    pub length: u32,
+    /// Classes of bytes.
+    pub classes: u32,
+}
+
+/// Bytes of a pattern.
+pub const TEXT_MAX: usize = 128;
+/// Where the rows begin, from the table on.
+pub const TEXT_ROWS: u32 = 16 + 256;

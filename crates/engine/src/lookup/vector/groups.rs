@@ -1,0 +1,341 @@
+//! Groups of hashed tables by vectors: the slots of eight tables at once, four records at once.
+//!
+//! In: a packet, the tables of a root. Out: the first position that holds. Which groups are read is
+//! told by slots alone, and nothing that is read in a group decides what is done next: records lie
+//! far away, and a branch on them that was foretold wrong would wait for them.
+
+use super::Vector;
+use crate::image::layout::{HashTable, SLOT_FILTER, SLOT_OFFSET, TABLES_MAX};
+use crate::lookup::ready::Services;
+use crate::lookup::{FACTORS, Key, NONE};
+use std::arch::x86_64::{
+    __m256i, __m512i, _bzhi_u32, _mm256_add_epi32, _mm256_and_si256, _mm256_cmpgt_epi32_mask,
+    _mm256_loadu_si256, _mm256_maskz_compress_epi32, _mm256_set1_epi32, _mm256_setzero_si256,
+    _mm256_storeu_si256, _mm256_sub_epi32, _mm512_add_epi64, _mm512_and_si512,
+    _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask, _mm512_cvtepu32_epi64, _mm512_loadu_si512,
+    _mm512_mask_blend_epi64, _mm512_mask_i64gather_epi32, _mm512_mask_min_epu64,
+    _mm512_mask_testn_epi64_mask, _mm512_maskz_loadu_epi64, _mm512_mullo_epi64,
+    _mm512_permutex2var_epi64, _mm512_reduce_min_epu64, _mm512_set_epi64, _mm512_set1_epi64,
+    _mm512_set4_epi32, _mm512_set4_epi64, _mm512_shuffle_epi8, _mm512_shuffle_epi32,
+    _mm512_shufflelo_epi16, _mm512_srli_epi64, _mm512_srlv_epi32, _mm512_srlv_epi64,
+    _mm512_sub_epi16, _mm512_sub_epi32, _mm512_sub_epi64, _mm512_test_epi64_mask, _mm512_xor_si512,
+};
+
+/// Places for tables: whole vectors of eight.
+const LANES: usize = TABLES_MAX.next_multiple_of(8);
+/// Places for groups in halves of four records, and for a whole vector behind them.
+const HALVES: usize = 2 * LANES + 8;
+/// Vectors of the largest row of services.
+const ROW: usize = 8;
+
+/// The tables of a root, field by field, so that eight are asked at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lanes {
+    count: usize,
+    source: [u64; LANES],
+    destination: [u64; LANES],
+    ports: [u64; LANES],
+    shift: [u64; LANES],
+    slots_at: [u64; LANES],
+    groups_at: [u32; LANES],
+    /// Of each eight tables, which have records of ranges, not prefixes.
+    ranges: [u8; LANES / 8],
+}
+
+impl Lanes {
+    /// Of IPv4 tables.
+    pub fn of(tables: &[HashTable]) -> Self {
+        let mut lanes = Lanes {
+            count: tables.len().min(LANES),
+            ..Lanes::default()
+        };
+        for (at, table) in tables.iter().enumerate().take(LANES) {
+            lanes.source[at] = table.masks[1];
+            lanes.destination[at] = table.masks[3];
+            lanes.ports[at] = table.ports;
+            lanes.shift[at] = table.shift.into();
+            lanes.slots_at[at] = table.slots_at.into();
+            lanes.groups_at[at] = table.groups_at;
+            lanes.ranges[at / 8] |= u8::from(table.record == 32) << (at % 8);
+        }
+        lanes
+    }
+}
+
+/// Records, at most so many from a place on. Behind the last, zeros.
+#[derive(Clone, Copy, Debug)]
+struct Places<const COUNT: usize> {
+    count: usize,
+    at: [u32; COUNT],
+    records: [u32; COUNT],
+}
+
+impl<const COUNT: usize> Default for Places<COUNT> {
+    fn default() -> Self {
+        Places {
+            count: 0,
+            at: [0; COUNT],
+            records: [0; COUNT],
+        }
+    }
+}
+
+/// Groups that may have a record for a packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Groups {
+    /// Four prefixes at most.
+    halves: Places<HALVES>,
+    /// Ranges.
+    ranges: Places<{ LANES + 8 }>,
+}
+
+impl Groups {
+    /// The first places of most packets; the image's start where there are fewer.
+    pub fn first(&self) -> &[u32] {
+        &self.halves.at[..6]
+    }
+}
+
+/// One row of services of a packet: the AND of all three.
+type Row = [__m512i; ROW];
+
+#[inline(always)]
+fn every(value: u64) -> __m512i {
+    // SAFETY: only called where the CPU has the instructions, see `Vector`.
+    unsafe { _mm512_set1_epi64(value as i64) }
+}
+
+impl Vector<'_> {
+    /// Where all tables have records that may hold for a packet.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    pub(super) fn groups(self, lanes: &Lanes, key: &Key, groups: &mut Groups) {
+        (groups.halves.count, groups.ranges.count) = (0, 0);
+        let ports =
+            u64::from(key.proto) << 32 | u64::from(key.port[0]) << 16 | u64::from(key.port[1]);
+        let mut first = 0;
+        while first < lanes.count {
+            // SAFETY: eight places from `first` on, which is a multiple of eight below LANES.
+            let load = |from: &[u64; LANES]| unsafe {
+                _mm512_loadu_si512(from.as_ptr().add(first).cast())
+            };
+            let part = |value: u64, masks: &[u64; LANES], factor: u64| {
+                _mm512_mullo_epi64(_mm512_and_si512(every(value), load(masks)), every(factor))
+            };
+            let source = part(key.address[0] as u64, &lanes.source, FACTORS[0]);
+            let destination = part(key.address[1] as u64, &lanes.destination, FACTORS[1]);
+            let ports = part(ports, &lanes.ports, FACTORS[2]);
+            let mixed = _mm512_add_epi64(_mm512_add_epi64(source, destination), ports);
+            let mixed = _mm512_xor_si512(mixed, _mm512_srli_epi64::<29>(mixed));
+            let hash = _mm512_mullo_epi64(mixed, every(FACTORS[3]));
+            let shift = load(&lanes.shift);
+            let numbers = _mm512_srlv_epi64(hash, shift);
+            let places = _mm512_add_epi64(
+                _mm512_add_epi64(numbers, numbers),
+                _mm512_add_epi64(numbers, numbers),
+            );
+            let places = _mm512_add_epi64(places, load(&lanes.slots_at));
+            let known = ((1u32 << (lanes.count - first).min(8)) - 1) as u8;
+            // SAFETY: slots of tables of a checked image, by numbers below their count.
+            let slots = unsafe {
+                let none = _mm256_setzero_si256();
+                let from = self.bytes.as_ptr().cast();
+                _mm512_mask_i64gather_epi32::<1>(none, known, places, from)
+            };
+            let wide = _mm512_cvtepu32_epi64(slots);
+            let bit = _mm512_srlv_epi64(hash, _mm512_sub_epi64(shift, every(2)));
+            let bit = _mm512_and_si512(bit, every(3));
+            let filters = _mm512_srli_epi64::<SLOT_FILTER>(wide);
+            let live = _mm512_test_epi64_mask(_mm512_srlv_epi64(filters, bit), every(1));
+            let offsets = _mm256_add_epi32(slots, slots);
+            let offsets = _mm256_and_si256(offsets, _mm256_set1_epi32(SLOT_OFFSET as i32));
+            // SAFETY: eight places of an array of whole vectors.
+            let begin = unsafe { _mm256_loadu_si256(lanes.groups_at.as_ptr().add(first).cast()) };
+            let at = _mm256_add_epi32(begin, offsets);
+            let one = _mm256_set1_epi32(1);
+            let records = _mm256_and_si256(slots, _mm256_set1_epi32(7));
+            let records = _mm256_add_epi32(records, one);
+            let ranges = lanes.ranges[first / 8 % (LANES / 8)];
+            let prefixes = live & !ranges;
+            groups.halves.add(prefixes, (at, records));
+            let four = _mm256_set1_epi32(4);
+            let more = prefixes & _mm256_cmpgt_epi32_mask(records, four);
+            let behind = _mm256_add_epi32(at, _mm256_set1_epi32(64));
+            groups
+                .halves
+                .add(more, (behind, _mm256_sub_epi32(records, four)));
+            if ranges != 0 {
+                groups.ranges.add(live & ranges, (at, records));
+            }
+            first += 8;
+        }
+    }
+
+    /// The first position that holds in some groups, `last` without.
+    #[inline(always)]
+    pub(super) fn first_in_groups(
+        self,
+        groups: &Groups,
+        key: &Key,
+        services: &Services<'_>,
+        rows: &[u32; 3],
+        last: u32,
+    ) -> u32 {
+        // SAFETY: the CPU has the instructions, as `new` found.
+        let best = unsafe {
+            match services.words() {
+                ..=16 => self.first_in_halves::<2>(groups, key, services, rows, last),
+                17..=32 => self.first_in_halves::<4>(groups, key, services, rows, last),
+                _ => self.first_in_halves::<8>(groups, key, services, rows, last),
+            }
+        };
+        if groups.ranges.count == 0 {
+            return best;
+        }
+        // SAFETY: as above.
+        unsafe { self.first_in_ranges(groups, key, rows, best) }
+    }
+
+    /// `VECTORS`: of the row of services.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    fn first_in_halves<const VECTORS: usize>(
+        self,
+        groups: &Groups,
+        key: &Key,
+        services: &Services<'_>,
+        rows: &[u32; 3],
+        last: u32,
+    ) -> u32 {
+        let mut row: Row = [every(0); ROW];
+        for (number, all) in row.iter_mut().enumerate().take(VECTORS) {
+            let left = services.words().saturating_sub(number as u32 * 8);
+            let lanes = _bzhi_u32(0xff, left) as u8;
+            // SAFETY: only words that the rows have are read.
+            let word = |row: u32| unsafe {
+                let from = self.bytes.as_ptr().wrapping_add(row as usize + number * 64);
+                _mm512_maskz_loadu_epi64(lanes, from.cast())
+            };
+            let ports = _mm512_and_si512(word(rows[1]), word(rows[2]));
+            *all = _mm512_and_si512(word(rows[0]), ports);
+        }
+        let pair = key.address[0] as u32 as i64 | (key.address[1] as u32 as i64) << 32;
+        let own = _mm512_set4_epi64(0, pair, 0, pair);
+        let mut best = every(last.into());
+        let halves = groups.halves.count.min(HALVES);
+        let places = groups.halves.at.iter().zip(&groups.halves.records);
+        for (at, records) in places.take(halves) {
+            best = self.half::<VECTORS>(best, (*at, *records), own, &row);
+        }
+        _mm512_reduce_min_epu64(best) as u32
+    }
+
+    /// The least of `best` and of the positions of four records that hold, in lanes of 64 bits.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    fn half<const VECTORS: usize>(
+        self,
+        best: __m512i,
+        (at, count): (u32, u32),
+        own: __m512i,
+        row: &Row,
+    ) -> __m512i {
+        // Of each record, bytes 14 and 15 to the low bytes of its first two numbers.
+        let pick = _mm512_set4_epi32(-1, -1, !0xff | 15, !0xff | 14);
+        let lanes = _bzhi_u32(0xff, count * 2) as u8;
+        let from = self.bytes.as_ptr().wrapping_add(at as usize);
+        // SAFETY: only lanes of records that the group has are read.
+        let records = unsafe { _mm512_maskz_loadu_epi64(lanes, from.cast()) };
+        let shifts = _mm512_shuffle_epi8(records, pick);
+        let differs = _mm512_srlv_epi32(_mm512_xor_si512(records, own), shifts);
+        let same = _mm512_mask_testn_epi64_mask(lanes & 0x55, differs, differs);
+        // The service of a record stands above the position, in the second of its lanes.
+        let service = _mm512_srli_epi64::<32>(records);
+        let number = _mm512_srli_epi64::<38>(records);
+        let two = |at: usize| _mm512_permutex2var_epi64(row[at], number, row[at + 1]);
+        let mut word = two(0);
+        if VECTORS > 2 {
+            let third = _mm512_test_epi64_mask(number, every(16));
+            word = _mm512_mask_blend_epi64(third, word, two(2));
+            if VECTORS > 4 {
+                let high = _mm512_mask_blend_epi64(third, two(4), two(6));
+                let upper = _mm512_test_epi64_mask(number, every(32));
+                word = _mm512_mask_blend_epi64(upper, word, high);
+            }
+        }
+        let bit = _mm512_srlv_epi64(word, _mm512_and_si512(service, every(63)));
+        let served = _mm512_test_epi64_mask(bit, every(1));
+        let position = _mm512_and_si512(records, every(u32::MAX.into()));
+        _mm512_mask_min_epu64(best, served & same << 1, best, position)
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline(never)]
+    fn first_in_ranges(self, groups: &Groups, key: &Key, rows: &[u32; 3], last: u32) -> u32 {
+        let places = groups.ranges.at.iter().zip(&groups.ranges.records);
+        places
+            .take(groups.ranges.count)
+            .fold(last, |best, (at, records)| {
+                best.min(self.group_of_ranges(*at, *records, key, rows))
+            })
+    }
+
+    /// The first position of a group of `layout::Record4` that holds, two records at once.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    fn group_of_ranges(self, at: u32, count: u32, key: &Key, services: &[u32; 3]) -> u32 {
+        // Each field twice: in the place of its first value, and of last less first.
+        let address = |side: usize| (u64::from(key.address[side] as u32) * 0x1_0000_0001) as i64;
+        let (source, destination) = (address(0), address(1));
+        let [low, high] = key.port.map(|port| i64::from(port) * 0x1_0001);
+        let ports = low | high << 32;
+        let own = _mm512_set_epi64(0, ports, destination, source, 0, ports, destination, source);
+        let mut first = 0;
+        while first < count {
+            let two = count - first > 1;
+            let from = self.bytes.as_ptr().wrapping_add((at + first * 32) as usize);
+            let lanes = if two { 0xff } else { 0x0f };
+            // SAFETY: only lanes of records that the group has are read.
+            let records = unsafe { _mm512_maskz_loadu_epi64(lanes, from.cast()) };
+            let wide = _mm512_sub_epi32(own, _mm512_shuffle_epi32::<0b10_10_00_00>(records));
+            let wide = u32::from(_mm512_cmple_epu32_mask(wide, records));
+            let narrow = _mm512_sub_epi16(own, _mm512_shufflelo_epi16::<0b10_10_00_00>(records));
+            let narrow = _mm512_cmple_epu16_mask(narrow, records);
+            for number in 0..1 + u32::from(two) {
+                let addresses = wide >> (number * 8) & 0b1010 == 0b1010;
+                let ports = narrow >> (number * 16) & 0b1010 << 8 == 0b1010 << 8;
+                let record = at + (first + number) * 32;
+                if addresses && ports && self.served(self.at(record + 28), services) {
+                    return self.at(record + 24);
+                }
+            }
+            first += 2;
+        }
+        NONE
+    }
+
+    /// Whether a service's bit is set in all rows.
+    #[inline(always)]
+    fn served(self, service: u32, services: &[u32; 3]) -> bool {
+        let word = |row: u32| self.at::<u64>(row + (service >> 6) * 8);
+        let all = word(services[0]) & word(services[1]) & word(services[2]);
+        all >> (service & 63) & 1 != 0
+    }
+}
+
+impl<const COUNT: usize> Places<COUNT> {
+    /// Adds those of eight places that `lanes` names.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    fn add(&mut self, lanes: u8, (at, records): (__m256i, __m256i)) {
+        let count = self.count.min(COUNT - 8);
+        // SAFETY: eight places from `count` on are inside.
+        unsafe {
+            let at = _mm256_maskz_compress_epi32(lanes, at);
+            _mm256_storeu_si256(self.at.as_mut_ptr().add(count).cast(), at);
+            let records = _mm256_maskz_compress_epi32(lanes, records);
+            _mm256_storeu_si256(self.records.as_mut_ptr().add(count).cast(), records);
+        }
+        self.count = count + lanes.count_ones() as usize;
+    }
+}

@@ -1,0 +1,112 @@
+//! Tests of what the kernel knows beside headers, and of bytes, on the image.
+//!
+//! Twin: `plane/bpf/aside.h`.
+
+use super::test::Context;
+use crate::image::aside::{
+    ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_GROUP_IN, ASIDE_GROUP_OUT, ASIDE_GROUPS,
+    ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_REALM, ASIDE_SOCKET, ASIDE_WORDS, PortName, TEXT_ROWS,
+    TextTable, WORD_AND, WORD_AT, WORD_IN, WORD_IN_LAST, WORD_LEFT, WORD_READ, WORD_RIGHT, WordOp,
+};
+use crate::image::layout::Test;
+
+impl Context<'_, '_> {
+    /// Runs such a test; `None` where the packet has no such field.
+    pub(super) fn aside(&self, test: &Test) -> Option<bool> {
+        let facts = &self.packet.aside;
+        let has_owner = self.packet.owner.is_some();
+        Some(match test.small {
+            ASIDE_SOCKET => facts.socket || has_owner,
+            ASIDE_GROUPS => {
+                let main = self.packet.owner.map(|owner| owner.1);
+                let mut groups = main.iter().chain(&facts.groups);
+                has_owner && groups.any(|group| (test.a..=test.b).contains(group))
+            }
+            ASIDE_CLASS => facts.class? == test.a,
+            ASIDE_CONTROL_GROUP => {
+                let groups = Some(&facts.control_groups).filter(|groups| !groups.is_empty())?;
+                let id = u64::from(test.b) << 32 | u64::from(test.a);
+                groups.get(test.count as usize) == Some(&id)
+            }
+            ASIDE_CPU => facts.cpu == test.a,
+            ASIDE_GROUP_IN => facts.device_groups[0] & test.b == test.a,
+            ASIDE_GROUP_OUT => facts.device_groups[1] & test.b == test.a,
+            ASIDE_REALM => facts.realm & test.b == test.a,
+            ASIDE_PORT_IN => self.port(test, 0),
+            ASIDE_PORT_OUT => self.port(test, 1),
+            ASIDE_WORDS => self.words(test),
+            _ => self.text(test.at),
+        })
+    }
+
+    fn port(&self, test: &Test, side: usize) -> bool {
+        let ports = self.packet.aside.ports.as_ref();
+        let Some(port) = ports.map(|ports| &ports[side]).filter(|p| !p.is_empty()) else {
+            return false;
+        };
+        if test.at == 0 {
+            return true;
+        }
+        let name: PortName = self.image.read(test.at);
+        let bytes = port.as_bytes();
+        (0..16).all(|at| bytes.get(at).unwrap_or(&0) & name.mask[at] == name.value[at])
+    }
+
+    fn words(&self, test: &Test) -> bool {
+        let bytes = &self.packet.aside.bytes;
+        let word = |place: u32| {
+            let four = bytes.get(place as usize..)?.first_chunk()?;
+            Some(u32::from_be_bytes(*four))
+        };
+        let (mut value, mut place, mut held) = (0u32, 0u32, false);
+        for number in 0..test.count {
+            let op: WordOp = self
+                .image
+                .read(test.at + number * size_of::<WordOp>() as u32);
+            let read = match op.kind {
+                WORD_READ => {
+                    (place, held) = (0, false);
+                    word(op.a)
+                }
+                WORD_AND => Some(value & op.a),
+                WORD_LEFT => Some(value.wrapping_shl(op.a)),
+                WORD_RIGHT => Some(value.wrapping_shr(op.a)),
+                WORD_AT => place.checked_add(value).and_then(|sum| {
+                    place = sum;
+                    word(sum.checked_add(op.a)?)
+                }),
+                WORD_IN | WORD_IN_LAST => {
+                    held |= (op.a..=op.b).contains(&value);
+                    (held || op.kind == WORD_IN).then_some(value)
+                }
+                _ => None,
+            };
+            match read {
+                Some(read) => value = read,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn text(&self, at: u32) -> bool {
+        let table: TextTable = self.image.read(at);
+        let bytes = &self.packet.aside.bytes;
+        let end = table.to.saturating_add(table.length) as usize;
+        let Some(part) = bytes.get(table.from as usize..end.min(bytes.len())) else {
+            return false;
+        };
+        let mut state = 0u32;
+        for byte in part {
+            let class: u8 = self
+                .image
+                .read(at + size_of::<TextTable>() as u32 + u32::from(*byte));
+            let cell = state * table.classes + u32::from(class);
+            state = u32::from(self.image.read::<u8>(at + TEXT_ROWS + cell));
+            if state == table.length {
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,56 @@
+//! What is decided around the rules: packets that meet none of them, and rules whose time is up.
+
+use super::Lowering;
+use crate::dialect::ipf::load::Unit;
+use crate::eval::ipf::DISCOVERY;
+use crate::model::{Cond, Flow, HistoryId, HistoryKind, HistoryObject, Test, TimeWindow, Verdict};
+
+impl Lowering<'_> {
+    /// HP-UX: in front of an IPv6 list, what router and neighbour discovery passes by.
+    pub(super) fn discovery(&mut self, unit: Unit) -> Vec<crate::model::Rule> {
+        let of = |kind| {
+            let mut rule = self.look();
+            rule.tests = vec![Test {
+                negate: false,
+                cond: Cond::Icmp {
+                    kind: Some(kind),
+                    codes: (0, 255),
+                },
+            }];
+            rule.flow = match unit {
+                Unit::Filter => Flow::Verdict(Verdict::Accept),
+                Unit::Account => Flow::Return,
+            };
+            rule
+        };
+        DISCOVERY.map(of).collect()
+    }
+
+    /// `rule-ttl`: the rule holds as long as it lives, from now on; the same for both families.
+    pub(super) fn while_it_lasts(&mut self, number: usize) -> Option<Test> {
+        let seconds = u64::from(self.set.rules[number].rule_ttl?);
+        let known = self.ends.get(&number).copied();
+        let id = known.unwrap_or_else(|| {
+            self.policy.histories.push(HistoryObject {
+                shared: None,
+                kind: HistoryKind::Time(TimeWindow {
+                    date_start: 0,
+                    // The last second in which it holds.
+                    date_stop: (self.options.now + seconds).saturating_sub(1),
+                    day_start: 0,
+                    day_stop: 86_399,
+                    month_days: u32::MAX << 1,
+                    week_days: u8::MAX << 1,
+                    offset: 0,
+                    contiguous: false,
+                }),
+            });
+            HistoryId(self.policy.histories.len() as u32 - 1)
+        });
+        self.ends.insert(number, id);
+        Some(Test {
+            negate: false,
+            cond: Cond::History(id),
+        })
+    }
+}

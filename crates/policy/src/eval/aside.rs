@@ -1,0 +1,131 @@
+//! Does a packet satisfy a condition on what the kernel knows of it, or on its bytes?
+//!
+//! Source: what xt_owner, xt_cgroup, xt_physdev, xt_u32 and xt_string do.
+
+use super::Truth;
+use crate::model::{Aside, Packet, TextSearch, WordStep, WordTest};
+
+/// Evaluates such a condition.
+pub fn aside_condition(aside: &Aside, packet: &Packet) -> Truth {
+    let facts = &packet.aside;
+    match aside {
+        Aside::Socket => (facts.socket || packet.owner.is_some()).into(),
+        Aside::Groups(range) => packet
+            .owner
+            .is_some_and(|(_, main)| {
+                let within = |group: &u32| (range.first..=range.last).contains(group);
+                within(&main) || facts.groups.iter().any(within)
+            })
+            .into(),
+        Aside::Class(class) => match facts.class {
+            Some(of_socket) => (of_socket == *class).into(),
+            None => Truth::Absent,
+        },
+        Aside::Group { id, level } => match facts.control_groups.as_slice() {
+            [] => Truth::Absent,
+            groups => (groups.get(*level as usize) == Some(id)).into(),
+        },
+        Aside::Cpu(cpu) => (facts.cpu == *cpu).into(),
+        Aside::DeviceGroup { out, value, mask } => {
+            (facts.device_groups[usize::from(*out)] & mask == *value).into()
+        }
+        Aside::Realm { value, mask } => (facts.realm & mask == *value).into(),
+        Aside::Port { out, name } => {
+            let port = facts.ports.as_ref().map(|ports| &ports[usize::from(*out)]);
+            let port = port.filter(|port| !port.is_empty());
+            match (port, name) {
+                (None, _) => Truth::No,
+                (Some(_), None) => Truth::Yes,
+                (Some(port), Some(pattern)) => pattern.matches(port).into(),
+            }
+        }
+        Aside::Words(tests) => words_hold(tests, &facts.bytes).into(),
+        Aside::Text(search) => text_is_in(search, &facts.bytes).into(),
+    }
+}
+
+/// Whether all words are in their ranges.
+pub fn words_hold(tests: &[WordTest], bytes: &[u8]) -> bool {
+    tests.iter().all(|test| {
+        word(test, bytes)
+            .is_some_and(|value| test.ranges.iter().any(|r| (r.0..=r.1).contains(&value)))
+    })
+}
+
+/// The word that a test looks at; `None` where the packet ends before it.
+fn word(test: &WordTest, bytes: &[u8]) -> Option<u32> {
+    let at = |place: u32| {
+        let four = bytes.get(place as usize..)?.first_chunk()?;
+        Some(u32::from_be_bytes(*four))
+    };
+    let (mut value, mut place) = (at(test.start)?, 0u32);
+    for step in &test.steps {
+        value = match *step {
+            WordStep::And(mask) => value & mask,
+            WordStep::Left(by) => value.wrapping_shl(by),
+            WordStep::Right(by) => value.wrapping_shr(by),
+            WordStep::At(offset) => {
+                place = place.checked_add(value)?;
+                at(place.checked_add(offset)?)?
+            }
+        };
+    }
+    Some(value)
+}
+
+/// Whether the bytes begin somewhere between the two places.
+pub fn text_is_in(search: &TextSearch, bytes: &[u8]) -> bool {
+    let Some(rest) = bytes.get(search.from as usize..) else {
+        return false;
+    };
+    let places = (search.to - search.from.min(search.to)) as usize + 1;
+    rest.windows(search.pattern.len())
+        .take(places)
+        .any(|window| match search.ignore_case {
+            true => window.eq_ignore_ascii_case(&search.pattern),
+            false => window == search.pattern,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_where_steps_lead() {
+        // 45 00 00 1c ...: the header's length leads to the ports.
+        let mut bytes = vec![0u8; 28];
+        (bytes[0], bytes[3]) = (0x45, 28);
+        bytes[20..24].copy_from_slice(&[0x12, 0x34, 0, 22]);
+        let port = WordTest {
+            start: 0,
+            steps: vec![
+                WordStep::Right(22),
+                WordStep::And(0x3c),
+                WordStep::At(0),
+                WordStep::And(0xffff),
+            ],
+            ranges: vec![(1, 2), (22, 22)],
+        };
+        assert!(words_hold(std::slice::from_ref(&port), &bytes));
+        let beyond = WordTest { start: 25, ..port };
+        assert!(!words_hold(&[beyond], &bytes));
+    }
+
+    #[test]
+    fn texts_begin_between_their_bounds() {
+        let search = |from, to, ignore_case| TextSearch {
+            pattern: b"Host".to_vec(),
+            ignore_case,
+            from,
+            to,
+        };
+        let bytes = b"GET /\r\nhost: a\r\nHost: b";
+        assert!(text_is_in(&search(0, 65_535, false), bytes));
+        assert!(!text_is_in(&search(0, 15, false), bytes));
+        assert!(text_is_in(&search(0, 16, false), bytes));
+        assert!(!text_is_in(&search(17, 65_535, false), bytes));
+        assert!(text_is_in(&search(0, 7, true), bytes));
+        assert!(!text_is_in(&search(60, 65_535, true), bytes));
+    }
+}

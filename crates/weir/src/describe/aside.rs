@@ -1,0 +1,86 @@
+//! Conditions on what the kernel knows beside headers, and on bytes, in words; and what the packet
+//! has there.
+
+use super::values::{masked, numbers};
+use weir_policy::model::{Aside, Packet, TextSearch};
+
+/// Such a condition in words.
+pub fn aside(aside: &Aside) -> String {
+    match aside {
+        Aside::Socket => "sent by a socket".to_owned(),
+        Aside::Groups(range) => {
+            format!("owner in group {}", numbers(&[(range.first, range.last)]))
+        }
+        Aside::Class(class) => format!("class {class:#x} of the socket"),
+        Aside::Group { id, .. } => format!("socket in control group {id}"),
+        Aside::Cpu(cpu) => format!("judged by CPU {cpu}"),
+        Aside::DeviceGroup { out, value, mask } => {
+            let way = if *out { "sending" } else { "receiving" };
+            format!("group {} of the {way} interface", masked(*value, *mask))
+        }
+        Aside::Realm { value, mask } => format!("realm {} of the route", masked(*value, *mask)),
+        Aside::Port { out, name } => {
+            let way = if *out { "to" } else { "from" };
+            match name {
+                None => format!("{way} a bridge port"),
+                Some(pattern) => {
+                    let more = if pattern.prefix { "+" } else { "" };
+                    format!("{way} the bridge port {}{more}", pattern.name)
+                }
+            }
+        }
+        Aside::Words(tests) => match tests.as_slice() {
+            [one] => format!("the word at {}", one.start),
+            tests => format!("{} words", tests.len()),
+        },
+        Aside::Text(search) => format!("the text {}", text(search)),
+    }
+}
+
+fn text(search: &TextSearch) -> String {
+    let words = search.pattern.escape_ascii();
+    let case = if search.ignore_case {
+        " in either case"
+    } else {
+        ""
+    };
+    format!("\"{words}\"{case} at {}-{}", search.from, search.to)
+}
+
+/// What the packet has there; `None` where no single value decided.
+pub fn observed(aside: &Aside, packet: &Packet) -> Option<String> {
+    let facts = &packet.aside;
+    let no_socket = || "no socket is known".to_owned();
+    Some(match aside {
+        Aside::Socket if facts.socket || packet.owner.is_some() => "there is one".to_owned(),
+        Aside::Socket => no_socket(),
+        Aside::Groups(_) => match packet.owner {
+            None => "no owner is known".to_owned(),
+            Some((_, main)) => {
+                let all = std::iter::once(&main).chain(&facts.groups);
+                let all: Vec<String> = all.map(u32::to_string).collect();
+                format!("the groups are {}", all.join(","))
+            }
+        },
+        Aside::Class(_) => facts
+            .class
+            .map_or_else(no_socket, |class| format!("it is {class:#x}")),
+        Aside::Group { .. } => match facts.control_groups.last() {
+            None => no_socket(),
+            Some(group) => format!("it is in {group}"),
+        },
+        Aside::Cpu(_) => format!("it is CPU {}", facts.cpu),
+        Aside::DeviceGroup { out, .. } => {
+            format!("it is {}", facts.device_groups[usize::from(*out)])
+        }
+        Aside::Realm { .. } => format!("it is {}", facts.realm),
+        Aside::Port { out, .. } => match &facts.ports {
+            None => "no bridge hands the packet over".to_owned(),
+            Some(ports) => match ports[usize::from(*out)].as_str() {
+                "" => "there is none".to_owned(),
+                port => format!("it is {port}"),
+            },
+        },
+        Aside::Words(_) | Aside::Text(_) => return None,
+    })
+}
