@@ -46,7 +46,7 @@ struct weir_text {
 };
 #define WEIR_TEXT_ROWS (16 + 256)
 #define WEIR_TEXT_BLOCK 64
-#define WEIR_TEXT_BLOCKS 1026	/* of the longest packet, and the longest text behind it */
+#define WEIR_TEXT_BLOCKS 1026	/* of the longest packet */
 
 /* One operation on words; false: the test fails. */
 struct word_state {
@@ -170,7 +170,7 @@ __noinline int test_text(struct walk *w, __u32 table_at)
 	t = IMAGE_AT(struct weir_text, image, image_mask(), table_at);
 	s.base = w->seen.bytes.base;
 	s.at = t->from;
-	s.end = t->to + t->length;
+	s.end = t->to;
 	if (s.end > aside_bytes(w))
 		s.end = aside_bytes(w);
 	s.table_at = table_at;

@@ -74,9 +74,9 @@ pub struct WordOp {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct TextTable {
-    /// The pattern may begin at this offset,
+    /// The pattern stands at or behind this offset,
     pub from: u32,
-    /// up to and with this one.
+    /// and ends before this one.
     pub to: u32,
     /// Bytes of the pattern.
     pub length: u32,

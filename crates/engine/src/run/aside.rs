@@ -92,7 +92,7 @@ impl Context<'_, '_> {
     fn text(&self, at: u32) -> bool {
         let table: TextTable = self.image.read(at);
         let bytes = &self.packet.aside.bytes;
-        let end = table.to.saturating_add(table.length) as usize;
+        let end = table.to as usize;
         let Some(part) = bytes.get(table.from as usize..end.min(bytes.len())) else {
             return false;
         };

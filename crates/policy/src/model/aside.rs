@@ -92,9 +92,9 @@ pub struct TextSearch {
     pub pattern: Vec<u8>,
     /// Whether letters of ASCII match in either case.
     pub ignore_case: bool,
-    /// They may begin at this offset from the network header,
+    /// They stand at or behind this offset from the network header,
     pub from: u32,
-    /// up to and with this one.
+    /// and end before this one, as Linux has meant `--to` since 6.6.
     pub to: u32,
 }
 

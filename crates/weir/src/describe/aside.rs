@@ -44,7 +44,8 @@ fn text(search: &TextSearch) -> String {
     } else {
         ""
     };
-    format!("\"{words}\"{case} at {}-{}", search.from, search.to)
+    let last = search.to.saturating_sub(1);
+    format!("\"{words}\"{case} in bytes {}-{last}", search.from)
 }
 
 /// What the packet has there; `None` where no single value decided.

@@ -139,7 +139,7 @@ impl Maker {
         let words = self.pick(&[
             "6&0xff=6,17",
             "0>>22&0x3c@0&0xffff=0:1023",
-            "4=0:0x3fffffff",
+            "4&0x3fff=0",
             "36>>16=1:0xffff",
             "0>>28=4&&8>>24=60:64",
             "200=0:0xffffffff",
