@@ -25,6 +25,7 @@ fn bytes_and_fields_agree() {
             }
             let bytes = build(&made, usize::MAX).unwrap_or_else(|e| panic!("{e}: {made:?}"));
             assert_eq!(bytes.len(), made.length as usize, "{made:?}");
+            made.aside.bytes.clone_from(&bytes);
             let read = packet(&bytes, made.length, &Arrival::of(&made));
             assert_eq!(read.as_ref(), Some(&made), "seed {seed}, packet {n}");
             let key =

@@ -8,6 +8,7 @@ mod common;
 use common::{Folder, Namespace, Run};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
 
 /// Rules of which one in the middle jumps, and enough of them to tell numbers apart.
 fn rules() -> String {
@@ -405,11 +406,97 @@ fn rules_in_front_of_the_rule_for_established_flows_change_in_place() {
         ("-I INPUT 1 -p icmp -j ACCEPT", true),
         ("-D INPUT 1", false),
         ("-D INPUT 1", true),
-        ("-D INPUT 1", true),
     ] {
         let (taken, why) = way(&folder, &netns, words);
         assert_eq!(taken, "in place", "{words}: {why}");
         assert_eq!(reached(&netns, "127.0.0.5"), is_reached, "{words}");
     }
+    // What a flow remembers is judged anew: a conversation stops at once, and goes on when it may.
+    let mut talk = Conversation::begin(&netns, 7001);
+    assert!(talk.is_answered("one", 10_000));
+    assert!(talk.is_answered("two", 10_000));
+    let established = "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT";
+    for (stop, go) in [
+        ("-D INPUT 1", &*format!("-I INPUT 1 {established}")),
+        (
+            "-R INPUT 1 -p tcp -m tcp --dport 9 -j ACCEPT",
+            &format!("-R INPUT 1 {established}"),
+        ),
+        (
+            "-I INPUT 1 -p tcp -m tcp --dport 7001 -j DROP",
+            "-D INPUT 1",
+        ),
+        (
+            "-I INPUT 1 -p tcp -m tcp --sport 7001 -j DROP",
+            "-D INPUT 1",
+        ),
+    ] {
+        let (taken, why) = way(&folder, &netns, stop);
+        assert_eq!(taken, "in place", "{stop}: {why}");
+        assert!(!talk.is_answered(stop, 700), "{stop}");
+        way(&folder, &netns, go);
+        // What was said meanwhile is sent again.
+        assert!(talk.is_heard(30_000), "{go}");
+        assert!(talk.is_answered(go, 30_000), "{go}");
+    }
+    drop(talk);
     folder.weir(&["unload", "--netns", &netns.0]).expect(0);
+}
+
+/// A TCP conversation over the loopback with a partner that says everything back.
+struct Conversation {
+    children: Vec<std::process::Child>,
+    say: Option<std::process::ChildStdin>,
+    heard: std::sync::mpsc::Receiver<String>,
+}
+
+impl Conversation {
+    fn begin(netns: &Namespace, port: u16) -> Self {
+        let start = |words: &str| {
+            let child = std::process::Command::new("ip")
+                .args(["netns", "exec", &netns.0, "timeout", "120", "socat"])
+                .args(words.split(' '))
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .spawn();
+            child.expect("it starts")
+        };
+        let partner = start(&format!("TCP-LISTEN:{port},reuseaddr EXEC:cat"));
+        let mut own = start(&format!("- TCP:127.0.0.1:{port},retry=50,interval=0.1"));
+        let say = own.stdin.take();
+        let lines = std::io::BufReader::new(own.stdout.take().expect("a pipe")).lines();
+        let (to, heard) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            lines
+                .map_while(Result::ok)
+                .try_for_each(|line| to.send(line))
+        });
+        Conversation {
+            children: vec![own, partner],
+            say,
+            heard,
+        }
+    }
+
+    /// Whether a line comes back within so many milliseconds.
+    fn is_answered(&mut self, line: &str, within: u64) -> bool {
+        let say = self.say.as_mut().expect("it is open");
+        writeln!(say, "{line}").expect("it listens");
+        self.is_heard(within)
+    }
+
+    fn is_heard(&self, within: u64) -> bool {
+        let within = std::time::Duration::from_millis(within);
+        self.heard.recv_timeout(within).is_ok()
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        // The end of input ends both.
+        self.say = None;
+        for child in &mut self.children {
+            let _ = child.wait();
+        }
+    }
 }

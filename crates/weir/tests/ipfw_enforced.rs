@@ -33,7 +33,7 @@ fn ping(from: &Namespace, to: &str, count: &str) -> bool {
 /// What becomes of a connection: `open`, `refused` (a reset came) or `silent`.
 fn connect(from: &Namespace, to: &str, port: u16) -> &'static str {
     let script = format!("exec 3<>/dev/tcp/{to}/{port}");
-    let run = from.run(&["timeout", "1", "bash", "-c", &script]);
+    let run = from.run(&["timeout", "3", "bash", "-c", &script]);
     match run.code {
         Some(0) => "open",
         Some(124) => "silent",

@@ -85,7 +85,7 @@ pub fn concerns(service: &Service) -> bool {
 }
 
 /// The list of a root for packets of the domain; `None` when the root's own is as good. And the
-/// position from which on the root's own has no say in it.
+/// last position of the root's own that has a say in it.
 pub fn established(flat: &Flat, services: &mut Services) -> Option<(Flat, u32)> {
     let mut narrowed: HashMap<ServiceId, Option<ServiceId>> = HashMap::new();
     let mut out = Flat::default();

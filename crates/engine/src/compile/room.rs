@@ -71,8 +71,7 @@ pub struct RoomyRoot {
     pub landed: Vec<bool>,
     /// The first entry of each rule of the chain, where it has one.
     pub starts: Vec<Option<u32>>,
-    /// Position from which on the list for established flows does not change with this one; `None`:
-    /// there is no such list.
+    /// Last position with a say in the list for established flows; `None`: there is no such list.
     pub known_end: Option<u32>,
     /// Tables and services.
     pub spare: Spare,

@@ -436,7 +436,8 @@ impl Place {
     fn is_known(&self, position: u32, terms: &[Term]) -> bool {
         let services: &Services = &self.root.services;
         let concerns = |term: &Term| known::concerns(services.get(term.service));
-        let ahead = self.root.known_end.is_some_and(|end| position < end);
-        ahead && terms.iter().any(concerns)
+        // The rule that ends the list is one of it.
+        let within = self.root.known_end.is_some_and(|end| position <= end);
+        within && terms.iter().any(concerns)
     }
 }
