@@ -59,7 +59,7 @@ kernel_obstacles() {
     local release
     release=$(uname -r)
     am_root || say "not root: loading programs and making namespaces needs it"
-    version_at_least "${release%%[!0-9.]*}" 6.9 || say "kernel $release is older than 6.9"
+    version_at_least "${release%%[!0-9.]*}" 6.6 || say "kernel $release is older than 6.6"
     [ -r /sys/kernel/btf/vmlinux ] || say "no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)"
     if [ -r /proc/kallsyms ] && ! grep -q ' bpf_nf_link_attach' /proc/kallsyms; then
         say "no BPF netfilter links (CONFIG_NETFILTER_BPF_LINK)"

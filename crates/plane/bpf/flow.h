@@ -113,6 +113,18 @@ __noinline int flow_segment(struct weir_packet *p, struct flow_ref *ref, struct 
 	return flow_known(table, p, ref, e, now_ms, c->zero, true);
 }
 
+/* Any other packet of one. Apart from flow_meet for the stack of that. */
+__noinline int flow_datagram(struct weir_packet *p, struct flow_ref *ref, struct flow_entry *e,
+			     __u64 now_ms)
+{
+	struct weir_control *c = weir_get_control();
+	__u8 *table = weir_flows();
+
+	if (!p || !ref || !e || !c || !table)
+		return WEIR_STATE_INVALID;
+	return flow_known(table, p, ref, e, now_ms, c->zero, false);
+}
+
 /*
  * The state of a packet whose name is in `ref`, and whose flow is in ref->slot or must be looked
  * for. What the packet does to the flow is done in `copy`, for flow_keep. Verified on its own.
@@ -144,7 +156,7 @@ __noinline int flow_meet(struct weir_packet *p, struct flow_ref *ref, struct flo
 		if (p->proto == IPPROTO_TCP)
 			state = flow_segment(p, ref, copy, now_ms);
 		else
-			state = flow_known(table, p, ref, copy, now_ms, c->zero, false);
+			state = flow_datagram(p, ref, copy, now_ms);
 		state ^= c->zero;
 		if (state)
 			return state;

@@ -100,7 +100,7 @@ extern struct nf_conn___local *bpf_skb_ct_lookup(struct __sk_buff *skb,
 extern void bpf_ct_release(struct nf_conn___local *ct) __ksym __weak;
 
 /* Where later hooks see a TCP or UDP packet go, asked of the kernel's tracking: enum weir_end. */
-static __always_inline int later_end(struct __sk_buff *skb, struct walk *w)
+static __noinline int later_end(struct __sk_buff *skb, struct walk *w)
 {
 	struct bpf_ct_opts___local opts = { .netns_id = BPF_F_CURRENT_NETNS };
 	const struct weir_packet *p = &w->packet;
@@ -169,7 +169,7 @@ static __always_inline void track_received(struct __sk_buff *skb, struct walk *w
 }
 
 /* Tell the hook what became of the packet. */
-static __always_inline void tell(struct __sk_buff *skb, struct weir_control *c, struct walk *w,
+static __noinline void tell(struct __sk_buff *skb, struct weir_control *c, struct walk *w,
 				 __u8 tos)
 {
 	struct weir_judged j = {

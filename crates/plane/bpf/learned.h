@@ -244,11 +244,9 @@ __noinline int learned_try_error(struct walk *w, __u32 slot, __u32 found)
 }
 
 /* The state that an ICMP error belongs to. Verified on its own. */
-__noinline int learned_of_error(struct walk *w)
+__noinline int learned_quoted(struct walk *w)
 {
-	struct learned_search s = {};
 	const struct weir_packet *about;
-	__u32 found = 0;
 
 	if (!w || weir_parse_embedded(&w->seen.bytes, &w->packet, &w->about))
 		return 0;
@@ -270,6 +268,19 @@ __noinline int learned_of_error(struct walk *w)
 	/* The error goes the other way than the packet that it quotes, at the same interface. */
 	w->quoted.out = w->packet.hook == WEIR_HOOK_PREROUTING;
 	w->quoted.interface = w->view.interface;
+	return 1;
+}
+
+/* Whether an entry takes the packet that an error quotes, once it is seen. */
+__noinline int learned_of_error(struct walk *w)
+{
+	struct learned_search s = {};
+	const struct weir_packet *about;
+	__u32 found = 0;
+
+	if (!w)
+		return 0;
+	about = &w->about;
 	s.now_ms = w->now_ms;
 	learned_search_begin(&s, about, learned_ports(about));
 	for (int i = 0; i < LEARNED_TRIES; i++) {
@@ -330,7 +341,8 @@ __noinline int learned_look(struct walk *w)
 	if (!h->count || !learned_see(w))
 		return 0;
 	if (!learned_look_up(w) &&
-	    (p->transport != WEIR_TRANSPORT_ICMP || !learned_of_error(w))) {
+	    (p->transport != WEIR_TRANSPORT_ICMP || !learned_quoted(w) ||
+	     !learned_of_error(w))) {
 		if (!limit_known(w, c->slot_generation[w->slot & 1]))
 			return 0;
 		if (w->share && w->limited == WEIR_VERDICT_ACCEPT)

@@ -40,7 +40,7 @@ struct brought {
 };
 
 /* Fill the walk's packet from the hook's context. */
-static __always_inline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
+static __noinline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
 			       struct weir_control *c, struct brought *b)
 {
 	struct sk_buff___local *skb = ctx->skb;
@@ -113,7 +113,7 @@ static __always_inline void take_handoff(struct walk *w, struct brought *b)
 }
 
 /* Leave what later hooks and the way out must know. */
-static __always_inline void give_handoff(struct walk *w, const struct brought *b, bool first)
+static __noinline void give_handoff(struct walk *w, const struct brought *b, bool first)
 {
 	if (w->packet.mark != b->mark) {
 		w->handoff.edits |= WEIR_EDIT_MARK;
@@ -154,7 +154,7 @@ static __always_inline void testing_result(struct weir_control *c, const struct 
 }
 
 /* The verdict of a table that did not accept, as what netfilter is to do. */
-static __always_inline int refuse(struct weir_control *c, struct walk *w, int verdict)
+static __noinline int refuse(struct weir_control *c, struct walk *w, int verdict)
 {
 	struct weir_report r = {
 		.now_ms = w->now_ms,

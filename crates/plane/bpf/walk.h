@@ -236,10 +236,29 @@ __noinline int weir_operate(struct walk *w, __u32 op_at)
 	return 0;
 }
 
+/* Count the packet for several rules. A function, for the stack of the one below. */
+__noinline int weir_count_all(struct walk *w, __u32 rules_at, __u32 rules)
+{
+	__u64 mask = image_mask();
+	const __u8 *image;
+
+	if (!w)
+		return 0;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return 0;
+	for (int i = 0; i < WEIR_RULES_MAX; i++) {
+		if (i >= rules)
+			break;
+		weir_count(w->slot, w->packet.hook, IMAGE_U32(image, mask, rules_at + i * 4),
+			   w->packet.length);
+	}
+	return 0;
+}
+
 /* Run the tests of the entry at the cursor; if all hold, its operations. */
 __noinline int weir_meet(struct walk *w)
 {
-	__u64 mask = image_mask();
 	__u32 tests, tests_at, ops, ops_at;
 	const struct weir_root *root;
 	const struct weir_entry *e;
@@ -250,8 +269,8 @@ __noinline int weir_meet(struct walk *w)
 	image = weir_image(w->slot & 1);
 	if (!image)
 		return WEIR_VERDICT_DROP;
-	root = IMAGE_AT(struct weir_root, image, mask, w->cursor.root_at);
-	e = IMAGE_AT(struct weir_entry, image, mask,
+	root = IMAGE_AT(struct weir_root, image, image_mask(), w->cursor.root_at);
+	e = IMAGE_AT(struct weir_entry, image, image_mask(),
 		     root->entries_at + w->cursor.position * sizeof(*e));
 	tests = e->tests;
 	tests_at = e->tests_at;
@@ -261,7 +280,7 @@ __noinline int weir_meet(struct walk *w)
 
 		if (i >= tests)
 			break;
-		t = IMAGE_AT(struct weir_residual, image, mask, tests_at);
+		t = IMAGE_AT(struct weir_residual, image, image_mask(), tests_at);
 		if (t->kind == WEIR_TEST_MALFORMED) {
 			if (w->packet.transport == WEIR_TRANSPORT_TCP && w->packet.malformed)
 				return hot_drop(w);
@@ -306,17 +325,8 @@ __noinline int weir_meet(struct walk *w)
 		ops_at += sizeof(struct weir_op);
 	}
 	tests = e->rules;
-	if (tests > 1) {
-		__u32 rules_at = e->rule;
-
-		for (int i = 0; i < WEIR_RULES_MAX; i++) {
-			if (i >= tests)
-				break;
-			weir_count(w->slot, w->packet.hook,
-				   IMAGE_U32(image, mask, rules_at + i * 4),
-				   w->packet.length);
-		}
-	}
+	if (tests > 1)
+		weir_count_all(w, e->rule, tests);
 	if (w->unlogged) {
 		entry_matched(w, e);
 		w->deciding = w->proposed ? w->proposed_by : e->rule;
