@@ -109,6 +109,39 @@ fn random_packet(random: &mut Rng, family: Family, depth: u32) -> Packet {
     packet
 }
 
+/// Bytes behind the TCP header; building gives malformed segments one of 16 bytes.
+fn tcp_data(packet: &Packet) -> u16 {
+    let header = match &packet.transport {
+        Transport::Tcp {
+            malformed: true, ..
+        } => 16,
+        Transport::Tcp { options, .. } => 20 + options.len() as u32,
+        _ => return 0,
+    };
+    (packet.length - packet::build::transport_offset(packet) as u32).wrapping_sub(header) as u16
+}
+
+/// IPv6 extension headers of those that building writes, and ESP.
+fn extensions(packet: &Packet) -> u8 {
+    if packet.family == Family::V4 || packet.transport == Transport::Short {
+        return 0;
+    }
+    let routing = match packet.routing {
+        Some((0, _)) => 0x44,
+        Some((2, _)) => 0x84,
+        Some(_) => 0x04,
+        None => 0,
+    };
+    let fragment = u8::from(packet.fragment != Fragment::Whole);
+    let later = matches!(packet.fragment, Fragment::Later(_));
+    let esp = if packet.proto == 50 && !later {
+        0x10
+    } else {
+        0
+    };
+    routing | fragment | esp
+}
+
 #[test]
 fn built_packets_are_read_back_the_same() {
     let mut random = Rng::with_seed(1);
@@ -123,10 +156,12 @@ fn built_packets_are_read_back_the_same() {
             packet::build(&wanted, 4096).unwrap_or_else(|e| panic!("{round}: {e}: {wanted:#?}"));
         assert_eq!(bytes.len(), wanted.length as usize, "{round}");
         let got = packet::packet(&bytes, bytes.len() as u32, &Arrival::at(Hook::Input));
-        // What is read also holds the bytes, for tests of payloads.
+        // What is read also holds the bytes, for tests of payloads, and what few ask of headers.
         let wanted_read = Packet {
             aside: Facts {
                 bytes: bytes.clone(),
+                tcp_data: tcp_data(&wanted),
+                extensions: extensions(&wanted),
                 ..Facts::default()
             },
             ..wanted.clone()

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Tests of what the kernel knows beside headers (facts.h), and of bytes anywhere in the packet,
- * which the hook has made readable. Twin of engine::run::aside; see engine::image::aside.
+ * Tests of what the kernel knows beside headers (facts.h), of bytes anywhere in the packet, which
+ * the hook has made readable, and of what few ask of headers (aside_header.h). Twin of
+ * engine::run::aside; see engine::image::aside.
  */
 #ifndef WEIR_ASIDE_H
 #define WEIR_ASIDE_H
 
+#include "aside_header.h"
 #include "facts.h"
 
 enum weir_aside {
@@ -21,6 +23,10 @@ enum weir_aside {
 	WEIR_ASIDE_PORT_OUT = 10,
 	WEIR_ASIDE_WORDS = 11,
 	WEIR_ASIDE_TEXT = 12,
+	WEIR_ASIDE_HEADER = 13,	/* words of it */
+	WEIR_ASIDE_TCP = 14,
+	WEIR_ASIDE_IP_OPTIONS = 15,
+	WEIR_ASIDE_EXTENSIONS = 16,
 };
 
 enum weir_word_kind {
@@ -252,6 +258,14 @@ static __always_inline int test_aside(struct walk *w, const struct weir_residual
 		return weir_may(WEIR_FEATURE_PAYLOAD) ? test_words(w, t->at, t->count) : WEIR_FAILS;
 	case WEIR_ASIDE_TEXT:
 		return weir_may(WEIR_FEATURE_PAYLOAD) ? test_text(w, t->at) : WEIR_FAILS;
+	case WEIR_ASIDE_HEADER:
+		return test_words(w, t->at, t->count);
+	case WEIR_ASIDE_TCP:
+		return test_tcp_number(w, test_at);
+	case WEIR_ASIDE_IP_OPTIONS:
+		return test_ip_options(w, t->a, t->b);
+	case WEIR_ASIDE_EXTENSIONS:
+		return test_extensions(w, t->a);
 	}
 	return test_fact(w, test_at);
 }

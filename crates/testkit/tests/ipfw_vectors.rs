@@ -79,8 +79,7 @@ fn written(packet: &Packet, set: &Ruleset) -> Option<Vec<u8>> {
     };
     again.owner = packet.owner;
     let (told, found) = (packet.ip.as_ref()?, again.ip.as_mut()?);
-    // Extension headers and padded options count as header; no rule asks for that.
-    found.header = told.header;
+    // Options are padded.
     found.options.truncate(told.options.len());
     (*again == *packet).then_some(bytes)
 }

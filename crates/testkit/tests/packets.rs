@@ -1,6 +1,6 @@
 //! Packets survive the wire: written as bytes and parsed again, they say the same.
 
-use weir_engine::packet::{Arrival, build, key_of, packet, settle};
+use weir_engine::packet::{Arrival, beside, build, key_of, packet, settle};
 use weir_policy::model::{Family, Hook, Transport};
 use weir_testkit::random::{PacketSource, Shape, policy};
 
@@ -26,6 +26,8 @@ fn bytes_and_fields_agree() {
             let bytes = build(&made, usize::MAX).unwrap_or_else(|e| panic!("{e}: {made:?}"));
             assert_eq!(bytes.len(), made.length as usize, "{made:?}");
             made.aside.bytes.clone_from(&bytes);
+            let known = key_of(&made);
+            beside::tell(&mut made.aside, &bytes, &known);
             let read = packet(&bytes, made.length, &Arrival::of(&made));
             assert_eq!(read.as_ref(), Some(&made), "seed {seed}, packet {n}");
             let key =

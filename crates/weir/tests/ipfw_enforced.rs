@@ -127,6 +127,60 @@ fn a_host_is_filtered_in_both_directions() {
 }
 
 #[test]
+fn fields_of_headers_are_those_of_real_packets() {
+    if !kernel("fields_of_headers_are_those_of_real_packets") {
+        return;
+    }
+    let (client, host) = (Namespace::new("ipfwfc"), Namespace::new("ipfwfh"));
+    cable(
+        (&client, "veth0", "10.81.0.1/24"),
+        (&host, "veth0", "10.81.0.2/24"),
+    );
+    for (end, last) in [(&client, 1), (&host, 2)] {
+        ip(&format!(
+            "-n {} addr add 2001:db8:81::{last}/64 dev veth0 nodad",
+            end.0
+        ));
+    }
+    let folder = Folder::new();
+    folder.file(
+        "fields.ipfw",
+        "\
+add 100 count icmp from any to any icmptypes 8 in frag df
+add 110 count icmp from any to any icmptypes 8 in not frag df
+add 120 count icmp from any to any icmptypes 8 in ipoptions rr
+add 130 count icmp from any to any icmptypes 8 in not ipid 0-65535
+add 140 count ip6 from any to any icmp6types 128 in flow-id 0x12345
+add 150 count tcp from any to any 24 in setup tcpack 0 tcpdatalen 0 not tcpwin 0
+add 160 count tcp from any 24 to any out tcpseq 0 tcpwin 0
+add 200 allow ip from any to any
+",
+    );
+    folder
+        .weir(&["apply", "--netns", &host.0, "fields.ipfw"])
+        .expect(0);
+    let ask = |more: &str| {
+        let words = format!("ping -n -q -c 2 -i 0.02 -W 1 {more}");
+        let words: Vec<&str> = words.split(' ').collect();
+        client.run(&words).code
+    };
+    // With data that is long enough to be left in pieces.
+    assert_eq!(ask("-s 1400 -M do 10.81.0.2"), Some(0));
+    assert_eq!(ask("-s 1400 -M dont 10.81.0.2"), Some(0));
+    assert_eq!(ask("-R -M dont 10.81.0.2"), Some(0));
+    assert_eq!(ask("-6 -F 0x12345 2001:db8:81::2"), Some(0));
+    assert_eq!(ask("-6 2001:db8:81::2"), Some(0));
+    assert_eq!(connect(&client, "10.81.0.2", 24), "refused");
+    let now = counted(&folder, &host);
+    let of = |rule: u64| now[&rule].0;
+    assert_eq!(
+        [100, 110, 120, 130, 140, 150, 160].map(of),
+        [2, 4, 2, 0, 2, 1, 1],
+        "{now:?}"
+    );
+}
+
+#[test]
 fn a_gateway_meets_each_packet_twice() {
     if !kernel("a_gateway_meets_each_packet_twice") {
         return;
@@ -312,7 +366,12 @@ fn commands_that_fail_change_nothing() {
         ipfw(&folder, &host, "add allow ip frm any to any").code,
         Some(64)
     );
-    let refused = ipfw(&folder, &host, "add 170 deny ip from any to any ipid 5").expect(3);
+    let refused = ipfw(
+        &folder,
+        &host,
+        "add 170 deny ip from any to any in verrevpath",
+    )
+    .expect(3);
     assert!(refused.err.contains("is not enforced") && refused.out.is_empty());
     let refused = ipfw(&folder, &host, "add 170 divert 8668 ip from any to any").expect(3);
     assert!(refused.err.contains("as they were"), "{refused:?}");

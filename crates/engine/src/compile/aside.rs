@@ -1,17 +1,21 @@
-//! Tests of what the kernel knows beside headers, and of bytes, for the image.
+//! Tests of what the kernel knows beside headers, of bytes, and of what few ask of headers, for the
+//! image.
 //!
 //! Steps on words become one flat list; a text becomes the automaton of Knuth, Morris and Pratt
 //! with all its transitions written out, so that a byte costs two reads whatever the text is.
 
 use super::residual::Blob;
 use crate::image::aside::{
-    ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_GROUP_IN, ASIDE_GROUP_OUT, ASIDE_GROUPS,
-    ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_REALM, ASIDE_SOCKET, ASIDE_TEXT, ASIDE_WORDS, PortName,
-    TEXT_MAX, TextTable, WORD_AND, WORD_AT, WORD_IN, WORD_IN_LAST, WORD_LEFT, WORD_OPS_MAX,
-    WORD_READ, WORD_RIGHT, WordOp,
+    ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_EXTENSIONS, ASIDE_GROUP_IN, ASIDE_GROUP_OUT,
+    ASIDE_GROUPS, ASIDE_HEADER, ASIDE_IP_OPTIONS, ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_REALM,
+    ASIDE_SOCKET, ASIDE_TCP, ASIDE_TEXT, ASIDE_WORDS, PortName, TCP_ACKNOWLEDGEMENT, TCP_DATA,
+    TCP_SEQUENCE, TCP_WINDOW, TEXT_MAX, TextTable, WORD_AND, WORD_AT, WORD_IN, WORD_IN_LAST,
+    WORD_LEFT, WORD_OPS_MAX, WORD_READ, WORD_RIGHT, WordOp,
 };
 use crate::image::layout::{self, Test};
-use weir_policy::model::{Aside, IfPattern, TextSearch, WordStep, WordTest};
+use weir_policy::model::{
+    Aside, BROKEN_OPTIONS, IfPattern, TcpNumber, TextSearch, WordStep, WordTest,
+};
 use zerocopy::IntoBytes;
 
 /// Writes a test; an error says what does not fit.
@@ -52,7 +56,10 @@ pub fn test(aside: &Aside, out: &mut Test, blob: &mut Blob) -> Result<(), &'stat
             if ops.len() > WORD_OPS_MAX {
                 return Err("so many steps on words");
             }
-            out.small = ASIDE_WORDS;
+            out.small = match aside.reads_payload() {
+                true => ASIDE_WORDS,
+                false => ASIDE_HEADER,
+            };
             (out.at, out.count) = (blob.add(ops.as_bytes()), ops.len() as u32);
         }
         Aside::Text(search) => {
@@ -61,8 +68,26 @@ pub fn test(aside: &Aside, out: &mut Test, blob: &mut Blob) -> Result<(), &'stat
             }
             (out.small, out.at) = (ASIDE_TEXT, blob.add(&text_table(search)));
         }
+        Aside::Tcp(number, ranges) => {
+            (out.small, out.a) = (ASIDE_TCP, tcp_number(*number));
+            (out.at, out.count) = blob.pairs(ranges);
+        }
+        Aside::IpOptions { value, mask } => {
+            out.small = ASIDE_IP_OPTIONS;
+            (out.a, out.b) = (u32::from(*value), u32::from(mask | BROKEN_OPTIONS));
+        }
+        Aside::Extensions(bits) => (out.small, out.a) = (ASIDE_EXTENSIONS, u32::from(*bits)),
     }
     Ok(())
+}
+
+fn tcp_number(number: TcpNumber) -> u32 {
+    match number {
+        TcpNumber::Sequence => TCP_SEQUENCE,
+        TcpNumber::Acknowledgement => TCP_ACKNOWLEDGEMENT,
+        TcpNumber::Window => TCP_WINDOW,
+        TcpNumber::Data => TCP_DATA,
+    }
 }
 
 fn port_name(pattern: &IfPattern) -> PortName {

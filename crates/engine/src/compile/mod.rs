@@ -34,7 +34,7 @@ pub(crate) mod vectors;
 
 pub use error::Error;
 
-use crate::image::aside::ASIDE_WORDS;
+use crate::image::aside::{ASIDE_TEXT, ASIDE_WORDS};
 use crate::image::layout::{self, Header, LENGTH_MAX, root_number};
 use crate::image::write::Writer;
 use flatten::{Entry, Flat, Limits, flatten};
@@ -274,7 +274,7 @@ pub(crate) fn features(entry: &Entry) -> u32 {
             layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC
         }
         layout::TEST_UNTIL => layout::FEATURE_LIFETIMES,
-        layout::TEST_ASIDE if test.small >= ASIDE_WORDS => {
+        layout::TEST_ASIDE if [ASIDE_WORDS, ASIDE_TEXT].contains(&test.small) => {
             layout::FEATURE_ASIDE | layout::FEATURE_PAYLOAD
         }
         layout::TEST_ASIDE => layout::FEATURE_ASIDE,

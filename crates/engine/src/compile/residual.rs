@@ -49,7 +49,7 @@ impl Blob {
         self.dynamic_at
     }
 
-    fn pairs<T>(&mut self, set: &RangeSet<T>) -> (u32, u32)
+    pub(super) fn pairs<T>(&mut self, set: &RangeSet<T>) -> (u32, u32)
     where
         T: weir_policy::model::Value + Into<u32>,
     {

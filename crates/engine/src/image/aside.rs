@@ -1,5 +1,6 @@
-//! Tests of what the kernel knows of a packet beside its headers, and of bytes anywhere in it, as
-//! the image has them. Twin of `plane/bpf/aside.h`: same names, order and numbers.
+//! Tests of what the kernel knows of a packet beside its headers, of bytes anywhere in it and of
+//! fields of headers that few ask for, as the image has them. Twin of `plane/bpf/aside.h`: same
+//! names, order and numbers.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -27,6 +28,29 @@ pub const ASIDE_PORT_OUT: u16 = 10;
 pub const ASIDE_WORDS: u16 = 11;
 /// A [`TextTable`] at `at`, behind it 256 bytes of classes and its rows.
 pub const ASIDE_TEXT: u16 = 12;
+/// As [`ASIDE_WORDS`], of the first [`HEADER_BYTES`] alone, which are readable in every packet.
+pub const ASIDE_HEADER: u16 = 13;
+/// Number `a` of the TCP header, one of `TCP_*`, in one of `count` (u32, u32) pairs at `at`; absent
+/// without such a header.
+pub const ASIDE_TCP: u16 = 14;
+/// IPv4 options: bits `& b == a`; see [`weir_policy::model::Facts::ip_options`].
+pub const ASIDE_IP_OPTIONS: u16 = 15;
+/// One of the IPv6 extension headers `a`; see [`weir_policy::model::Facts::extensions`].
+pub const ASIDE_EXTENSIONS: u16 = 16;
+/// The highest of them.
+pub const ASIDE_LAST: u16 = ASIDE_EXTENSIONS;
+
+/// Bytes of the shortest network header.
+pub const HEADER_BYTES: u32 = 20;
+
+/// Sequence number.
+pub const TCP_SEQUENCE: u32 = 1;
+/// Acknowledgement number.
+pub const TCP_ACKNOWLEDGEMENT: u32 = 2;
+/// Window.
+pub const TCP_WINDOW: u32 = 3;
+/// Bytes behind the header, see [`weir_policy::model::Facts::tcp_data`].
+pub const TCP_DATA: u32 = 4;
 
 /// A name with a mask over its bytes.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]

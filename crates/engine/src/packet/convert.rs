@@ -3,7 +3,7 @@
 use weir_policy::model::{Facts, Family, Fragment, Hook, Packet, PacketType, Transport};
 
 use super::key::{Key, fragment, transport};
-use super::parse;
+use super::{beside, parse};
 
 /// What a packet's bytes do not say: where it was met.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct Arrival {
     pub owner: Option<(u32, u32)>,
     /// What else the kernel does with it, see [`Packet::handling`].
     pub handling: u8,
-    /// What few rules ask; the bytes are taken from the packet.
+    /// What few rules ask; bytes and fields of headers are taken from the packet.
     pub aside: Facts,
 }
 
@@ -60,6 +60,9 @@ impl Arrival {
             handling: packet.handling,
             aside: Facts {
                 bytes: Vec::new(),
+                tcp_data: 0,
+                ip_options: 0,
+                extensions: 0,
                 ..packet.aside.clone()
             },
         }
@@ -79,7 +82,7 @@ pub fn packet(data: &[u8], wire: u32, arrival: &Arrival) -> Option<Packet> {
 
 fn from_key(key: &Key, data: &[u8], arrival: &Arrival, about: Option<Box<Packet>>) -> Packet {
     let address = |half: [u64; 2]| u128::from(half[0]) << 64 | u128::from(half[1]);
-    Packet {
+    let mut packet = Packet {
         family: if key.family == 4 {
             Family::V4
         } else {
@@ -111,7 +114,9 @@ fn from_key(key: &Key, data: &[u8], arrival: &Arrival, about: Option<Box<Packet>
             bytes: data[..data.len().min(key.length as usize)].to_vec(),
             ..arrival.aside.clone()
         },
-    }
+    };
+    beside::tell(&mut packet.aside, data, key);
+    packet
 }
 
 fn transport_of(key: &Key, data: &[u8], about: Option<Box<Packet>>) -> Transport {

@@ -3,6 +3,7 @@
 //!
 //! [`parse`] is the twin of `plane/bpf/parse.h`; a test runs both on the same random bytes.
 
+pub mod beside;
 pub mod build;
 pub mod checksum;
 pub mod convert;

@@ -1,14 +1,18 @@
-//! Tests of what the kernel knows beside headers, and of bytes, on the image.
+//! Tests of what the kernel knows beside headers, of bytes, and of what few ask of headers, on the
+//! image.
 //!
 //! Twin: `plane/bpf/aside.h`.
 
 use super::test::Context;
 use crate::image::aside::{
-    ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_GROUP_IN, ASIDE_GROUP_OUT, ASIDE_GROUPS,
-    ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_REALM, ASIDE_SOCKET, ASIDE_WORDS, PortName, TEXT_ROWS,
-    TextTable, WORD_AND, WORD_AT, WORD_IN, WORD_IN_LAST, WORD_LEFT, WORD_READ, WORD_RIGHT, WordOp,
+    ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_EXTENSIONS, ASIDE_GROUP_IN, ASIDE_GROUP_OUT,
+    ASIDE_GROUPS, ASIDE_HEADER, ASIDE_IP_OPTIONS, ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_REALM,
+    ASIDE_SOCKET, ASIDE_TCP, ASIDE_WORDS, PortName, TCP_ACKNOWLEDGEMENT, TCP_SEQUENCE, TCP_WINDOW,
+    TEXT_ROWS, TextTable, WORD_AND, WORD_AT, WORD_IN, WORD_IN_LAST, WORD_LEFT, WORD_READ,
+    WORD_RIGHT, WordOp,
 };
 use crate::image::layout::Test;
+use weir_policy::model::TcpNumber;
 
 impl Context<'_, '_> {
     /// Runs such a test; `None` where the packet has no such field.
@@ -34,7 +38,18 @@ impl Context<'_, '_> {
             ASIDE_REALM => facts.realm & test.b == test.a,
             ASIDE_PORT_IN => self.port(test, 0),
             ASIDE_PORT_OUT => self.port(test, 1),
-            ASIDE_WORDS => self.words(test),
+            ASIDE_WORDS | ASIDE_HEADER => self.words(test),
+            ASIDE_TCP => {
+                let number = match test.a {
+                    TCP_SEQUENCE => TcpNumber::Sequence,
+                    TCP_ACKNOWLEDGEMENT => TcpNumber::Acknowledgement,
+                    TCP_WINDOW => TcpNumber::Window,
+                    _ => TcpNumber::Data,
+                };
+                self.in_pairs(test, self.packet.tcp_number(number)?)
+            }
+            ASIDE_IP_OPTIONS => u32::from(facts.ip_options) & test.b == test.a,
+            ASIDE_EXTENSIONS => u32::from(facts.extensions) & test.a != 0,
             _ => self.text(test.at),
         })
     }

@@ -207,7 +207,7 @@ impl Context<'_, '_> {
     }
 
     /// Whether a value is in one of the sorted ranges of a test.
-    fn in_pairs(&self, test: &Test, value: u32) -> bool {
+    pub(super) fn in_pairs(&self, test: &Test, value: u32) -> bool {
         search(test.count, |at| {
             let [first, last]: [u32; 2] = self.pair(test.at + at * 8);
             (value.cmp(&first), value <= last)

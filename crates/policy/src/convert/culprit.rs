@@ -3,7 +3,7 @@
 //! In: a condition or an action that the other language has no words for. Out: a located message.
 //! The model knows a rule's line and column; the words themselves are looked for in the text.
 
-use crate::model::{Cond, Op, Origin, RejectKind};
+use crate::model::{Aside, Cond, Op, Origin, RejectKind};
 use crate::syntax::{Diagnostic, Sources, Span};
 
 /// What can't be said in the other language.
@@ -148,6 +148,18 @@ pub fn of_condition(cond: &Cond) -> Culprit {
             REWRITE,
         ),
         Cond::AnyPort(_) => (&["--ports"], "either port, twice", REWRITE),
+        Cond::Aside(Aside::Words(_)) => (
+            &["--u32", "u32", "ipid", "flow-id", "frag"],
+            "a word of the packet",
+            REWRITE,
+        ),
+        Cond::Aside(Aside::Tcp(..)) => (
+            &["tcpseq", "tcpack", "tcpwin", "tcpdatalen"],
+            "a number of the TCP header",
+            REWRITE,
+        ),
+        Cond::Aside(Aside::IpOptions { .. }) => (&["ipoptions"], "IPv4 options", REWRITE),
+        Cond::Aside(Aside::Extensions(_)) => (&["ext6hdr"], "an extension header", REWRITE),
         _ => (&[], "this condition", REWRITE),
     };
     Culprit::new(words, what, help)

@@ -1,9 +1,9 @@
 //! Does a packet satisfy a condition on what the kernel knows of it, or on its bytes?
 //!
-//! Source: what xt_owner, xt_cgroup, xt_physdev, xt_u32 and xt_string do.
+//! Source: what xt_owner, xt_cgroup, xt_physdev, xt_u32 and xt_string do, and ipfw(8).
 
 use super::Truth;
-use crate::model::{Aside, Packet, TextSearch, WordStep, WordTest};
+use crate::model::{Aside, BROKEN_OPTIONS, Packet, TextSearch, WordStep, WordTest};
 
 /// Evaluates such a condition.
 pub fn aside_condition(aside: &Aside, packet: &Packet) -> Truth {
@@ -41,6 +41,14 @@ pub fn aside_condition(aside: &Aside, packet: &Packet) -> Truth {
         }
         Aside::Words(tests) => words_hold(tests, &facts.bytes).into(),
         Aside::Text(search) => text_is_in(search, &facts.bytes).into(),
+        Aside::Tcp(number, ranges) => match packet.tcp_number(*number) {
+            Some(value) => ranges.contains(value).into(),
+            None => Truth::Absent,
+        },
+        Aside::IpOptions { value, mask } => {
+            (facts.ip_options & (mask | BROKEN_OPTIONS) == *value).into()
+        }
+        Aside::Extensions(bits) => (facts.extensions & bits != 0).into(),
     }
 }
 

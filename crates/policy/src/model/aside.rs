@@ -1,9 +1,11 @@
-//! What few rules ask: what the kernel knows of a packet beside its headers, and bytes anywhere in
-//! it. Conditions ([`Aside`]), and what they are asked of ([`Facts`]).
+//! What few rules ask: what the kernel knows of a packet beside its headers, bytes anywhere in it,
+//! and fields of headers that only ipfw asks for. Conditions ([`Aside`]), and what they are asked
+//! of ([`Facts`]).
 //!
-//! Source: iptables-extensions(8) on owner, cgroup, cpu, devgroup, realm, physdev, u32 and string.
+//! Source: iptables-extensions(8) on owner, cgroup, cpu, devgroup, realm, physdev, u32 and string;
+//! ipfw(8) on tcpseq, tcpack, tcpwin, tcpdatalen, ipoptions and ext6hdr.
 
-use super::{IfPattern, OwnerRange};
+use super::{IfPattern, OwnerRange, Packet, RangeSet, Transport};
 
 /// A condition on [`Facts`].
 #[derive(Clone, Debug, PartialEq)]
@@ -51,12 +53,76 @@ pub enum Aside {
     Words(Vec<WordTest>),
     /// Bytes that stand somewhere in the packet.
     Text(TextSearch),
+    /// A number of the TCP header is in one of these ranges; does not hold without a TCP header.
+    Tcp(TcpNumber, RangeSet<u32>),
+    /// `bits & mask == value` of the options of the IPv4 header, [`Facts::ip_options`]; never holds
+    /// where they can't be told apart.
+    IpOptions {
+        /// Options that are there.
+        value: u8,
+        /// Options that are looked at.
+        mask: u8,
+    },
+    /// One of these IPv6 extension headers is there, bits of [`Facts::extensions`].
+    Extensions(u8),
 }
 
+/// A number of a TCP segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpNumber {
+    /// Sequence number.
+    Sequence,
+    /// Acknowledgement number.
+    Acknowledgement,
+    /// Window, as it stands in the header.
+    Window,
+    /// Bytes behind the header, [`Facts::tcp_data`].
+    Data,
+}
+
+/// The bit of [`Facts::ip_options`] for options that can't be told apart.
+pub const BROKEN_OPTIONS: u8 = 0x80;
+
+/// Bytes of a packet that are readable wherever its headers are: an IPv4 header without options.
+const HEADER: u32 = 20;
+
 impl Aside {
-    /// Whether it looks into the packet's payload.
+    /// Whether it looks into the packet's payload, or may: words of the network header alone don't.
     pub fn reads_payload(&self) -> bool {
-        matches!(self, Aside::Words(_) | Aside::Text(_))
+        match self {
+            Aside::Words(tests) => !tests.iter().all(WordTest::is_of_header),
+            Aside::Text(_) => true,
+            _ => false,
+        }
+    }
+}
+
+impl WordTest {
+    /// Whether it reads no byte behind the shortest network header.
+    pub fn is_of_header(&self) -> bool {
+        let leads = |step: &WordStep| matches!(step, WordStep::At(_));
+        self.start <= HEADER - 4 && !self.steps.iter().any(leads)
+    }
+}
+
+impl Packet {
+    /// A number of its TCP header, when it has one.
+    pub fn tcp_number(&self, number: TcpNumber) -> Option<u32> {
+        let Transport::Tcp {
+            sequence,
+            acknowledgement,
+            window,
+            ..
+        } = &self.transport
+        else {
+            return None;
+        };
+        Some(match number {
+            TcpNumber::Sequence => *sequence,
+            TcpNumber::Acknowledgement => *acknowledgement,
+            TcpNumber::Window => u32::from(*window),
+            TcpNumber::Data => u32::from(self.aside.tcp_data),
+        })
     }
 }
 
@@ -120,4 +186,13 @@ pub struct Facts {
     pub ports: Option<[String; 2]>,
     /// The packet from its network header on, as far as it is known.
     pub bytes: Vec<u8>,
+    /// TCP: what the network header's length leaves behind both headers, modulo 65,536; so also for
+    /// a header whose own length is none.
+    pub tcp_data: u16,
+    /// Options of the IPv4 header: strict route 1, loose route 2, record route 4, timestamp 8; or
+    /// [`BROKEN_OPTIONS`].
+    pub ip_options: u8,
+    /// IPv6 extension headers: fragment 1, hop-by-hop 2, routing 4 (and 64 of type 0, 128 of type
+    /// 2), AH 8, ESP 16, destination options 32.
+    pub extensions: u8,
 }

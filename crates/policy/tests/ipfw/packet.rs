@@ -158,6 +158,15 @@ pub fn packet(line: &str) -> Packet {
             field(&mut packet, word);
         }
     }
+    if let Some(ip) = &mut packet.ip
+        && ip.family == Family::V6
+    {
+        // Each is of eight bytes; `route` stands for its two kinds, and ESP ends the chain.
+        if ip.more || ip.offset != 0 {
+            ip.extensions |= 0x01;
+        }
+        ip.header += 8 * (ip.extensions & !0x14).count_ones() as u16;
+    }
     packet
 }
 
@@ -203,7 +212,7 @@ fn field(packet: &mut Packet, word: &str) {
             };
             ip.offset = number(offset) as u16;
             ip.more = more;
-            if more {
+            if more && ip.family == Family::V4 {
                 ip.flags |= 0x20;
             }
             if ip.offset != 0 {
@@ -212,7 +221,7 @@ fn field(packet: &mut Packet, word: &str) {
         }
         "ipopt" => {
             ip.options = bytes(value);
-            ip.header += ip.options.len() as u16;
+            ip.header += ip.options.len().next_multiple_of(4) as u16;
         }
         "ext" => {
             for wanted in value.split(',') {

@@ -1,7 +1,9 @@
 //! Random conditions on what the kernel knows beside headers and on bytes, and packets for them.
 
 use fastrand::Rng;
-use weir_policy::model::{Aside, Facts, IfPattern, OwnerRange, TextSearch, WordStep, WordTest};
+use weir_policy::model::{
+    Aside, Facts, IfPattern, OwnerRange, RangeSet, TcpNumber, TextSearch, WordStep, WordTest,
+};
 
 use super::{chance, pick};
 
@@ -15,7 +17,7 @@ pub fn condition(rng: &mut Rng) -> Aside {
     let (a, b) = (*pick(rng, &GROUPS), *pick(rng, &GROUPS));
     let out = rng.bool();
     let value = rng.u32(..4);
-    match rng.u8(..12) {
+    match rng.u8(..15) {
         0 => Aside::Socket,
         1 => Aside::Groups(OwnerRange {
             first: a.min(b),
@@ -41,8 +43,35 @@ pub fn condition(rng: &mut Rng) -> Aside {
                 prefix: rng.bool(),
             }),
         },
-        9 | 10 => Aside::Words((0..rng.usize(1..3)).map(|_| word(rng)).collect()),
+        9 | 12 | 13 => header(rng),
+        10 | 11 => Aside::Words((0..rng.usize(1..3)).map(|_| word(rng)).collect()),
         _ => text(rng),
+    }
+}
+
+/// Fields of headers that few ask for.
+fn header(rng: &mut Rng) -> Aside {
+    const NUMBERS: [TcpNumber; 4] = [
+        TcpNumber::Sequence,
+        TcpNumber::Acknowledgement,
+        TcpNumber::Window,
+        TcpNumber::Data,
+    ];
+    match rng.u8(..8) {
+        0 => {
+            let value = *pick(rng, &[0, 4, 5]);
+            Aside::IpOptions {
+                value,
+                mask: value | rng.u8(..16),
+            }
+        }
+        1 => Aside::Extensions(*pick(rng, &[1, 2, 4, 0x45, 0x10, 0x80])),
+        _ => {
+            let first = *pick(rng, &[0, 1, 100, 5000, 1 << 31]);
+            let last = *pick(rng, &[0, 4, 100, 1300, 65_535, u32::MAX]);
+            let range = (first.min(last), first.max(last));
+            Aside::Tcp(*pick(rng, &NUMBERS), RangeSet::from_ranges([range, (7, 9)]))
+        }
     }
 }
 
@@ -123,6 +152,6 @@ pub fn facts(rng: &mut Rng, received: bool, sent: bool, owned: bool) -> Facts {
         device_groups: [group(rng, received), group(rng, sent)],
         realm: rng.u32(..9),
         ports: chance(rng, 25).then(|| [0, 1].map(|_| (*pick(rng, &PORTS)).to_owned())),
-        bytes: Vec::new(),
+        ..Facts::default()
     }
 }

@@ -77,6 +77,28 @@ const OPTIONS: &[&str] = &[
     "frag",
     "not frag",
     "frag mf,!offset",
+    "frag mf",
+    "frag df,!mf",
+    "not frag offset,!mf",
+    "not frag rf,df",
+    "frag !df",
+    "ipid 0-100",
+    "not ipid 5,0",
+    "flow-id 0,5",
+    "not flow-id 5",
+    "tcpseq 0",
+    "not tcpseq 100",
+    "tcpack 0",
+    "not tcpack 1",
+    "tcpwin 0-1000,65535",
+    "not tcpwin 5000-65535",
+    "tcpdatalen 0",
+    "not tcpdatalen 1-1300,65500-65535",
+    "ipoptions !rr",
+    "not ipoptions ts",
+    "ext6hdr frag,route",
+    "not ext6hdr esp,hopopt",
+    "{ ipid 0 or tcpwin 0 or not src-port 53 }",
     "icmptypes 0,3,8",
     "not icmptypes 8,11",
     "icmp6types 128,129",
@@ -138,9 +160,10 @@ fn body(rng: &mut Rng) -> String {
             "{ tcp or udp }",
             "not tcp",
             "ipv6-icmp",
+            "ip6",
         ],
     );
-    let six = rng.u8(..4) == 0 && proto != "icmp" && proto != "ip4";
+    let six = proto == "ip6" || rng.u8(..4) == 0 && proto != "icmp" && proto != "ip4";
     let addresses = if six { V6 } else { V4 };
     let mut out = String::new();
     if rng.u8(..8) > 0 {
@@ -157,6 +180,9 @@ fn body(rng: &mut Rng) -> String {
     }
     for _ in 0..rng.usize(..3) {
         let option = one(rng, OPTIONS);
+        if option.contains("flow-id") && !out.starts_with(" ip6") {
+            continue;
+        }
         write!(out, " {option}").unwrap();
     }
     if rng.u8(..4) == 0 {

@@ -76,6 +76,9 @@ fn extensions(ip: &Ip) -> Vec<(u8, [u8; 8])> {
             headers.push((43, [0, 0, kind, 0, 0, 0, 0, 0]));
         }
     }
+    if has(0x08) {
+        headers.push((51, [0; 8]));
+    }
     if has(0x01) || ip.offset != 0 || ip.more {
         let [high, low] = (ip.offset << 3 | u16::from(ip.more)).to_be_bytes();
         let id = ip.id.to_be_bytes();

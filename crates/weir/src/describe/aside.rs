@@ -2,7 +2,7 @@
 //! has there.
 
 use super::values::{masked, numbers};
-use weir_policy::model::{Aside, Packet, TextSearch};
+use weir_policy::model::{Aside, BROKEN_OPTIONS, Packet, TcpNumber, TextSearch};
 
 /// Such a condition in words.
 pub fn aside(aside: &Aside) -> String {
@@ -34,6 +34,22 @@ pub fn aside(aside: &Aside) -> String {
             tests => format!("{} words", tests.len()),
         },
         Aside::Text(search) => format!("the text {}", text(search)),
+        Aside::Tcp(number, ranges) => {
+            format!("{} {}", tcp_number(*number), numbers(ranges.ranges()))
+        }
+        Aside::IpOptions { value, mask } => {
+            format!("IP options {}", masked((*value).into(), (*mask).into()))
+        }
+        Aside::Extensions(bits) => format!("IPv6 extension headers {bits:#x}"),
+    }
+}
+
+fn tcp_number(number: TcpNumber) -> &'static str {
+    match number {
+        TcpNumber::Sequence => "TCP sequence",
+        TcpNumber::Acknowledgement => "TCP acknowledgement",
+        TcpNumber::Window => "TCP window",
+        TcpNumber::Data => "bytes of TCP data",
     }
 }
 
@@ -82,6 +98,15 @@ pub fn observed(aside: &Aside, packet: &Packet) -> Option<String> {
                 port => format!("it is {port}"),
             },
         },
+        Aside::Tcp(number, _) => match packet.tcp_number(*number) {
+            Some(value) => format!("it is {value}"),
+            None => "there is no TCP header".to_owned(),
+        },
+        Aside::IpOptions { .. } if facts.ip_options & BROKEN_OPTIONS != 0 => {
+            "they can't be told apart".to_owned()
+        }
+        Aside::IpOptions { .. } => format!("they are {:#x}", facts.ip_options),
+        Aside::Extensions(_) => format!("they are {:#x}", facts.extensions),
         Aside::Words(_) | Aside::Text(_) => return None,
     })
 }

@@ -144,7 +144,7 @@ impl Draft {
             device_groups: [number("in-group"), number("out-group")],
             realm: number("realm"),
             ports: self.bridge.as_ref().map(|ports| ports.value.clone()),
-            bytes: Vec::new(),
+            ..Facts::default()
         }
     }
 
@@ -160,6 +160,9 @@ impl Draft {
             let start = bytes.len().saturating_sub(payload.len());
             bytes.truncate(start);
             bytes.extend(payload.bytes());
+            if let Some(key) = weir_engine::packet::parse(&bytes, bytes.len() as u32) {
+                weir_engine::packet::beside::tell(&mut packet.aside, &bytes, &key);
+            }
             packet.aside.bytes = bytes;
         }
         packet

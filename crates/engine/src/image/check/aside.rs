@@ -1,33 +1,43 @@
-//! Tests of what the kernel knows beside headers, and of bytes.
+//! Tests of what the kernel knows beside headers, of bytes, and of what few ask of headers.
 
 use super::walk::{Checked, Checker, hold};
 use crate::image::aside::{
-    ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_SOCKET, ASIDE_TEXT, ASIDE_WORDS, PortName, TEXT_MAX,
-    TEXT_ROWS, TextTable, WORD_IN_LAST, WORD_OPS_MAX, WORD_READ, WordOp,
+    ASIDE_HEADER, ASIDE_LAST, ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_SOCKET, ASIDE_TCP, ASIDE_TEXT,
+    ASIDE_WORDS, HEADER_BYTES, PortName, TCP_DATA, TCP_SEQUENCE, TEXT_MAX, TEXT_ROWS, TextTable,
+    WORD_AT, WORD_IN_LAST, WORD_OPS_MAX, WORD_READ, WordOp,
 };
 use crate::image::layout::Test;
 
 impl Checker<'_, '_> {
     pub(super) fn aside(&self, test: &Test) -> Checked {
         hold(
-            (ASIDE_SOCKET..=ASIDE_TEXT).contains(&test.small),
+            (ASIDE_SOCKET..=ASIDE_LAST).contains(&test.small),
             "a kind of test beside headers",
         )?;
         match test.small {
             ASIDE_PORT_IN | ASIDE_PORT_OUT if test.at != 0 => {
                 self.array(test.at, 1, size_of::<PortName>(), "the name of a port")
             }
-            ASIDE_WORDS => {
+            ASIDE_WORDS | ASIDE_HEADER => {
                 hold(test.count as usize <= WORD_OPS_MAX, "steps on words")?;
                 self.array(test.at, test.count, size_of::<WordOp>(), "steps on words")?;
                 let op = |at: u32| test.at + at * size_of::<WordOp>() as u32;
                 (0..test.count).try_for_each(|at| {
                     let op: WordOp = self.image.read(op(at));
+                    let beyond =
+                        op.kind == WORD_AT || op.kind == WORD_READ && op.a > HEADER_BYTES - 4;
                     hold(
-                        (WORD_READ..=WORD_IN_LAST).contains(&op.kind),
+                        (WORD_READ..=WORD_IN_LAST).contains(&op.kind)
+                            && !(beyond && test.small == ASIDE_HEADER),
                         "a step on words",
                     )
                 })
+            }
+            ASIDE_TCP => {
+                let known = (TCP_SEQUENCE..=TCP_DATA).contains(&test.a);
+                hold(known, "a number of the TCP header")?;
+                hold(test.count < 1 << 17, "the ranges of a test")?;
+                self.array(test.at, test.count, 8, "the ranges of a test")
             }
             ASIDE_TEXT => self.text(test.at),
             _ => Ok(()),

@@ -5,6 +5,7 @@
 //! `eval::ipfw::patterns`; tests compare the two.
 
 use super::formula::{Formula, LATER, any, constant, is, is_not, of_transport, or, strict};
+use super::header;
 use super::names::expand;
 use super::tables::{View, view};
 use super::tags::Tags;
@@ -14,7 +15,8 @@ use crate::dialect::ipfw::ast::{
 };
 use crate::eval::ipfw::{Pass, proto};
 use crate::model::{
-    AddrMatch, AddrType, Cmp, Cond, Family, IfPattern, Owner, OwnerRange, RangeSet,
+    AddrMatch, AddrType, Aside, Cmp, Cond, Family, IfPattern, Owner, OwnerRange, RangeSet,
+    TcpNumber,
 };
 
 const SYN: u8 = 2;
@@ -67,6 +69,11 @@ pub(super) struct Asked<'p> {
 
 fn ranges(list: &Ranges) -> RangeSet<u16> {
     RangeSet::from_ranges(list.iter().copied())
+}
+
+fn wide(list: &Ranges) -> RangeSet<u32> {
+    let range = |range: &(u16, u16)| (u32::from(range.0), u32::from(range.1));
+    RangeSet::from_ranges(list.iter().map(range))
 }
 
 fn bytes(list: &Ranges) -> RangeSet<u8> {
@@ -178,7 +185,7 @@ impl Scope<'_> {
                 negate,
             )),
             Pattern::Dscp(set) => code_points(*set, negate),
-            Pattern::Frag(flags) => self.fragment(*flags, negate)?,
+            Pattern::Frag(flags) => header::fragment(self.family, *flags, negate),
             Pattern::Established => {
                 let bare_syn = Cond::TcpFlags {
                     mask: RST | ACK | SYN,
@@ -211,14 +218,27 @@ impl Scope<'_> {
                 let types = (0..=255).filter(has).collect();
                 self.of_family(Family::V6, negate, icmp(proto::ICMPV6, types, negate))
             }
-            Pattern::Number(field, _) => {
-                return refused(format!("`{}`", field.name()), OTHERWISE);
+            Pattern::Number(NumberField::IpId, list) => four(header::identification(list, negate)),
+            Pattern::Number(NumberField::TcpWin, list) => {
+                header::tcp(TcpNumber::Window, wide(list), negate)
             }
-            Pattern::IpOptions(_) => return refused("`ipoptions`", OTHERWISE),
-            Pattern::Ext6Hdr(_) => return refused("`ext6hdr`", OTHERWISE),
-            Pattern::FlowId(_) => return refused("`flow-id`", OTHERWISE),
-            Pattern::TcpSeq(_) => return refused("`tcpseq`", OTHERWISE),
-            Pattern::TcpAck(_) => return refused("`tcpack`", OTHERWISE),
+            Pattern::Number(NumberField::TcpDataLen, list) => {
+                header::tcp(TcpNumber::Data, wide(list), negate)
+            }
+            Pattern::TcpSeq(number) => {
+                header::tcp(TcpNumber::Sequence, RangeSet::one(*number), negate)
+            }
+            Pattern::TcpAck(number) => {
+                header::tcp(TcpNumber::Acknowledgement, RangeSet::one(*number), negate)
+            }
+            Pattern::FlowId(labels) => {
+                self.of_family(Family::V6, negate, header::flow_label(labels, negate))
+            }
+            Pattern::IpOptions(flags) => four(header::ip_options(*flags, negate)),
+            Pattern::Ext6Hdr(bits) => {
+                let there = strict(Cond::Aside(Aside::Extensions(*bits)), negate);
+                self.of_family(Family::V6, negate, there)
+            }
             _ => return refused("this option", OTHERWISE),
         })
     }
@@ -405,29 +425,6 @@ impl Scope<'_> {
                 "name the networks: deny ip from NET to any in not recv IF",
             ),
         }
-    }
-
-    fn fragment(&self, flags: Flags, negate: bool) -> Result<Formula, Refused> {
-        const OFFSET: u8 = 1;
-        const MORE: u8 = 0x20;
-        const WHOLE: u8 = super::formula::WHOLE;
-        const FIRST: u8 = super::formula::FIRST;
-        let plain = (flags.set, flags.clear) == (OFFSET, 0);
-        if self.family == Family::V6 && !plain {
-            return Ok(constant(negate));
-        }
-        let bits = match (flags.set, flags.clear) {
-            (set, clear) if set & clear != 0 => return Ok(constant(negate)),
-            (OFFSET, 0) => LATER,
-            (0, OFFSET) => WHOLE | FIRST,
-            (MORE, OFFSET) => FIRST,
-            (0, clear) if clear == MORE | OFFSET => WHOLE,
-            _ => {
-                let help = "write `frag`, `frag !offset`, `frag mf,!offset` or `frag !mf,!offset`";
-                return refused("this combination of fragment bits", help);
-            }
-        };
-        Ok(strict(Cond::Fragments(bits), negate))
     }
 }
 

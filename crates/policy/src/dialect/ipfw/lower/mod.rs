@@ -15,6 +15,7 @@ mod body;
 mod candidates;
 mod emit;
 mod formula;
+mod header;
 mod literal;
 mod lookup;
 mod names;
