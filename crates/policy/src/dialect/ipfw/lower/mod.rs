@@ -160,11 +160,22 @@ impl<'a> Lowering<'a> {
 
     /// What settings ask that isn't done.
     fn settings(&mut self) {
-        if self.set.settings.ether_ipfw {
+        let settings = &self.set.settings;
+        let asked = [
+            (
+                settings.ether_ipfw,
+                "net.link.ether.ipfw: frames of the link layer are not judged",
+                "leave it at 0",
+            ),
+            (
+                !settings.permit_single_frag6,
+                "net.inet6.ip6.fw.permit_single_frag6=0: fragments that are whole packets pass",
+                "leave it at 1",
+            ),
+        ];
+        for (_, message, help) in asked.into_iter().filter(|one| one.0) {
             let span = Span::default();
-            let message = "net.link.ether.ipfw: frames of the link layer are not judged";
-            let found = Diagnostic::unsupported(span, message).help("leave it at 0");
-            self.tell(span, found);
+            self.tell(span, Diagnostic::unsupported(span, message).help(help));
         }
     }
 
