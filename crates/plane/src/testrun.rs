@@ -66,11 +66,11 @@ impl TestRun {
         })
     }
 
-    /// Load the programs for policies whose rules make states.
+    /// Load the programs for policies whose rules make states, which keep no flows.
     pub fn learning(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         Ok(TestRun {
-            instance: Arc::new(load(capacity, true, !FEATURE_DYNAMIC, None)?),
+            instance: Arc::new(load(capacity, true, !(FEATURE_DYNAMIC | TRACKS), None)?),
             whole_way: Cell::new(false),
         })
     }

@@ -514,6 +514,8 @@ fn conversations_that_go_on_in_the_kernel() {
     }
     println!("{tally:?}");
     assert!(tally.hits * 2 > tally.packets, "{tally:?}");
+    // Where only one state has the conversation's name.
+    assert!(tally.short_ways > 500, "{tally:?}");
 }
 
 #[test]
