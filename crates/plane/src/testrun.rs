@@ -75,11 +75,12 @@ impl TestRun {
         })
     }
 
-    /// Load the programs for policies whose rules note flows as ipfw does.
+    /// Load the programs for policies whose rules note flows as ipfw does, and that keep none as
+    /// iptables does.
     pub fn dynamic(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         Ok(TestRun {
-            instance: Arc::new(load(capacity, true, u32::MAX, None)?),
+            instance: Arc::new(load(capacity, true, !TRACKS, None)?),
             whole_way: Cell::new(false),
         })
     }
