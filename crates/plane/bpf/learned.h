@@ -15,6 +15,7 @@
 #include "learned_table.h"
 #include "learned_tcp.h"
 #include "learned_view.h"
+#include "learned_quoted.h"
 #include "learned_frag.h"
 #include "learned_limit.h"
 
@@ -25,11 +26,6 @@
 			  IPF_LOWTTL | IPF_V6HDRS | IPF_AH)
 #define LEARNED_REPEATED_QUOTED (IPF_IPOPTS | IPF_AH)
 #define LEARNED_NOTED (1u << 31)
-
-static __always_inline bool learned_has_ports(__u8 proto)
-{
-	return proto == IPPROTO_TCP || proto == IPPROTO_UDP;
-}
 
 /* What stands for ports in names: those of TCP and UDP, the identifier of echo and the like. */
 static __always_inline __u32 learned_ports(const struct weir_packet *p)
@@ -243,35 +239,7 @@ __noinline int learned_try_error(struct walk *w, __u32 slot, __u32 found)
 	return fits;
 }
 
-/* The state that an ICMP error belongs to. Verified on its own. */
-__noinline int learned_quoted(struct walk *w)
-{
-	const struct weir_packet *about;
-
-	if (!w || weir_parse_embedded(&w->seen.bytes, &w->packet, &w->about))
-		return 0;
-	about = &w->about;
-	if (about->family == 4 && w->packet.transport_offset != 20)
-		return 0;
-	if (about->family == 6 && (w->packet.length < 88 || about->transport == WEIR_TRANSPORT_SHORT))
-		return 0;
-	if (about->transport < WEIR_TRANSPORT_TCP)
-		return 0;
-	if (about->transport == WEIR_TRANSPORT_ICMP &&
-	    icmp_is_error(about->proto, about->src_port >> 8))
-		return 0;
-	if (!learned_has_ports(about->proto) &&
-	    about->proto != (about->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6))
-		return 0;
-	__builtin_memset(&w->quoted, 0, sizeof(w->quoted));
-	ipf_see(&w->seen, &w->about, &w->quoted, w->packet.transport_offset + 8);
-	/* The error goes the other way than the packet that it quotes, at the same interface. */
-	w->quoted.out = w->packet.hook == WEIR_HOOK_PREROUTING;
-	w->quoted.interface = w->view.interface;
-	return 1;
-}
-
-/* Whether an entry takes the packet that an error quotes, once it is seen. */
+/* The state that an ICMP error belongs to, whose packet is seen. Verified on its own. */
 __noinline int learned_of_error(struct walk *w)
 {
 	struct learned_search s = {};
