@@ -1,6 +1,7 @@
 //! Compiles the eBPF programs with clang into `OUT_DIR`, where `load.rs` embeds them.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use libbpf_cargo::SkeletonBuilder;
@@ -39,6 +40,11 @@ fn main() {
     if Path::new(&headers).is_dir() {
         arguments.push(format!("-I{headers}"));
     }
+    // For those who look at all of them: examples/verify.rs, tests/stack.rs.
+    let object =
+        |name: &&str| format!("({name:?}, include_bytes!(\"{name}.bpf.o\").as_slice()),\n");
+    let objects: String = OBJECTS.iter().map(object).collect();
+    fs::write(out.join("objects.rs"), format!("&[\n{objects}]\n")).expect("OUT_DIR is writable");
     for name in OBJECTS {
         SkeletonBuilder::new()
             .source(format!("bpf/{name}.bpf.c"))

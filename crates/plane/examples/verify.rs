@@ -22,24 +22,8 @@ const EVERY_STEP: u32 = 1;
 /// An object is loaded once more, for the steps before the refusal.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-macro_rules! objects {
-    ($($name:literal),*) => {
-        &[$(($name, include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o")))),*]
-    };
-}
-
-const OBJECTS: &[(&str, &[u8])] = objects![
-    "netfilter",
-    "learned",
-    "dynamic",
-    "ingress",
-    "early",
-    "route",
-    "tcx",
-    "flow_test",
-    "classify_test",
-    "bench"
-];
+/// Names and objects, as `build.rs` lists them.
+const OBJECTS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 
 fn open_object(bytes: &[u8]) -> OpenObject {
     ObjectBuilder::default()

@@ -10,11 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 const ROUNDED_TO: u32 = 32;
 const STACK_MAX: u32 = 512;
 
-macro_rules! objects {
-    ($($name:literal),*) => {
-        [$(($name, include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o")).as_slice())),*]
-    };
-}
+/// Names and objects, as `build.rs` lists them.
+const OBJECTS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 
 /// A function: the bytes of its frame, and what it calls or gives to the kernel to call.
 #[derive(Default)]
@@ -128,17 +125,7 @@ fn deepest(
 
 #[test]
 fn chains_of_calls_fit_the_stack_of_the_oldest_kernel() {
-    let objects = objects![
-        "netfilter",
-        "learned",
-        "dynamic",
-        "ingress",
-        "early",
-        "route",
-        "tcx",
-        "bench"
-    ];
-    for (object, bytes) in objects {
+    for &(object, bytes) in OBJECTS {
         let all = functions(&object::File::parse(bytes).expect("an object"));
         let mut known = HashMap::new();
         let each = all.keys().map(|name| deepest(&all, name, &mut known));
