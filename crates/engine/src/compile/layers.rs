@@ -4,7 +4,6 @@
 //! the rest.
 
 use super::Error;
-use super::density;
 use super::flatten::Flat;
 use super::fold::Unit;
 use super::hash::QuickMap;
@@ -25,8 +24,6 @@ use zerocopy::IntoBytes;
 /// Up to so many terms, bit vectors alone serve best.
 const SMALL: usize = 1100;
 
-/// Up to so many words that packets look at, a split tree in front does not serve.
-const WORDS_ENOUGH: f64 = 4.0;
 /// Terms of a leaf where single rules are to be changed: it is written anew with each.
 const LEAF_MAX: usize = 512;
 /// Terms of a chunk there, and of one for packets that are cut short.
@@ -111,7 +108,7 @@ impl Layers<'_> {
             terms = hashed.rest;
             if self.room {
                 spare = Spare {
-                    cost: tables::PROBE_COST * hashed.tables.len() as f64,
+                    cost: tables::TABLE_COST * hashed.tables.len() as f64,
                     tables: hashed.tables,
                     units: hashed.units,
                     with_ports: hashed.with_ports,
@@ -124,14 +121,12 @@ impl Layers<'_> {
             return Ok(made);
         }
         let loads = made.worst_loads;
-        // Small sets alone do not gain by it: their rows are short.
-        let large = made.hashed > 0 || terms.len() > SMALL;
         let leaf_max = match self.room {
             true => LEAF_MAX,
             false => usize::MAX,
         };
-        let split = terms.len() > CHUNK_TERMS_MAX.min(leaf_max)
-            || large && !self.lean && density::words(&terms, self.services) > WORDS_ENOUGH;
+        // What fits one chunk is looked through sooner than a tree is walked.
+        let split = terms.len() > leaf_max || !self.lean && !fit_one_chunk(&terms);
         let tree = splits::split(terms, self.services, self.family, split, leaf_max);
         // Four loads of each node on the way, two of the leaf.
         let way = match tree.depth as u32 {
@@ -233,6 +228,11 @@ fn wide(flat: &Flat, terms: &[(&Term, u32)], given: usize) -> Error {
         limit: WIDE_MAX,
         rules: terms.iter().filter_map(rule).take(8).collect(),
     }
+}
+
+/// Whether one chunk holds terms without taking much room.
+pub fn fit_one_chunk(terms: &[(&Term, u32)]) -> bool {
+    terms.len() <= CHUNK_TERMS_MAX && terms.len() <= chunk_terms(terms)
 }
 
 /// Terms of one chunk: rows grow with the square of it, the number of chunks with its inverse.

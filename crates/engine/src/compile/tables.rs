@@ -12,7 +12,7 @@ use super::choose::{self, Chooser, Cut, SAMPLE, width};
 use super::density;
 use super::fold::{self, Folded, Unit};
 use super::hash::QuickMap;
-use super::layers::Layers;
+use super::layers::{self, Layers};
 use super::sampled;
 use super::span::Span;
 use super::term::{Term, address_last};
@@ -30,8 +30,11 @@ use zerocopy::IntoBytes;
 const PORTS_MAX: usize = 16;
 /// Bytes of the rows of services.
 const ROWS_MAX: usize = 4 << 20;
-/// What a probe of one more table costs, in nanoseconds.
-pub const PROBE_COST: f64 = 30.0;
+/// What one more table costs with what packets read there, in nanoseconds.
+pub const TABLE_COST: f64 = 30.0;
+/// The same where it makes a chunk smaller that is looked through whole: what packets read there
+/// is in near caches.
+const TABLE_COST_NEAR: f64 = 8.0;
 /// Terms that are too many for bit vectors as long as a table takes some of them.
 const REST_MANY: usize = 4096;
 /// What one more word of bit vectors costs.
@@ -40,6 +43,8 @@ pub const WORD_COST: f64 = 4.0;
 const TABLES_USUAL: usize = 12;
 /// What bit vectors cost before they have any words.
 pub const REST_COST: f64 = 20.0;
+/// What each word of a chunk costs that all packets go through.
+const SCAN_COST: f64 = 1.5;
 /// What one more chunk costs.
 const CHUNK_COST: f64 = 30.0;
 
@@ -80,9 +85,15 @@ pub struct Hashed<'t> {
     pub with_ports: bool,
 }
 
-/// What bit vectors over terms cost, in nanoseconds. All these figures are of the machine on which
-/// they were tried, see docs/classifier.md; only what they are to each other matters.
-fn rest_cost<'t>(rest: &[u32], open: &[Item], terms: &[Placed<'t>], layers: &Layers) -> f64 {
+/// What bit vectors over terms cost, in nanoseconds, and whether they are one chunk. All these
+/// figures are of the machine on which they were tried, see docs/classifier.md; only what they are
+/// to each other matters.
+fn rest_cost<'t>(
+    rest: &[u32],
+    open: &[Item],
+    terms: &[Placed<'t>],
+    layers: &Layers,
+) -> (f64, bool) {
     let mut all: Vec<u32> = rest.to_vec();
     all.extend(open.iter().map(|item| item.term));
     // Two sorted runs.
@@ -91,8 +102,14 @@ fn rest_cost<'t>(rest: &[u32], open: &[Item], terms: &[Placed<'t>], layers: &Lay
     let placed: Vec<Placed<'t>> = all.iter().map(|at| terms[*at as usize]).collect();
     let chunks = placed.len().div_ceil(1024) as f64;
     match placed.len() {
-        0 => 0.0,
-        _ => REST_COST + CHUNK_COST * chunks + WORD_COST * density::words(&placed, layers.services),
+        0 => (0.0, true),
+        few if layers::fit_one_chunk(&placed) => {
+            (REST_COST + SCAN_COST * few.div_ceil(64) as f64, true)
+        }
+        _ => {
+            let words = density::words(&placed, layers.services);
+            (REST_COST + CHUNK_COST * chunks + WORD_COST * words, false)
+        }
     }
 }
 
@@ -271,7 +288,7 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
     }
     let mut tables = Vec::new();
     let replicas_max = choose::replicas_max(terms.len(), layers.lean);
-    let mut cost = rest_cost(&rest, &open, terms, layers);
+    let (mut cost, _) = rest_cost(&rest, &open, terms, layers);
     let packets = sampled::packets(terms, layers.services, layers.family, choose::PACKETS);
     let most = |left: usize| match left {
         ..=REST_MANY => TABLES_USUAL,
@@ -287,10 +304,15 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
         let mut chooser = Chooser::new(&sample, &packets, scale, replicas_max, layers);
         let (cut, _) = chooser.choose();
         let filled = fill(&cut, &open, terms, replicas_max, layers);
-        let less = rest_cost(&rest, &filled.left, terms, layers);
+        let (less, one_chunk) = rest_cost(&rest, &filled.left, terms, layers);
+        let table = if one_chunk {
+            TABLE_COST_NEAR
+        } else {
+            TABLE_COST
+        };
         let taken = open.len() - filled.left.len();
         let many = rest.len() + open.len() > REST_MANY && taken * 16 > open.len();
-        if !many && cost - less <= PROBE_COST {
+        if !many && cost - less <= table {
             break;
         }
         cost = less;

@@ -271,6 +271,7 @@ impl Checker<'_, '_> {
         self.array(table.slots_at, slots, 4, "slots")?;
         // Walkers may read the first record of an empty slot, and take nothing from it.
         self.array(table.groups_at, 1, record as usize, "groups")?;
+        hold(table.groups_at.is_multiple_of(16), "where groups begin")?;
         for slot in 0..slots {
             let group: u32 = self.image.read(table.slots_at + slot * 4);
             let count = slot_records(group);

@@ -9,16 +9,19 @@ use crate::image::layout::{HashTable, SLOT_FILTER, SLOT_OFFSET, TABLES_MAX};
 use crate::lookup::ready::Services;
 use crate::lookup::{FACTORS, Key, NONE};
 use std::arch::x86_64::{
-    __m256i, __m512i, _bzhi_u32, _mm256_add_epi32, _mm256_and_si256, _mm256_cmpgt_epi32_mask,
-    _mm256_loadu_si256, _mm256_maskz_compress_epi32, _mm256_set1_epi32, _mm256_setzero_si256,
-    _mm256_storeu_si256, _mm256_sub_epi32, _mm512_add_epi64, _mm512_and_si512,
-    _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask, _mm512_cvtepu32_epi64, _mm512_loadu_si512,
-    _mm512_mask_blend_epi64, _mm512_mask_i64gather_epi32, _mm512_mask_min_epu64,
-    _mm512_mask_testn_epi64_mask, _mm512_maskz_loadu_epi64, _mm512_mullo_epi64,
-    _mm512_permutex2var_epi64, _mm512_reduce_min_epu64, _mm512_set_epi64, _mm512_set1_epi64,
-    _mm512_set4_epi32, _mm512_set4_epi64, _mm512_shuffle_epi8, _mm512_shuffle_epi32,
-    _mm512_shufflelo_epi16, _mm512_srli_epi64, _mm512_srlv_epi32, _mm512_srlv_epi64,
-    _mm512_sub_epi16, _mm512_sub_epi32, _mm512_sub_epi64, _mm512_test_epi64_mask, _mm512_xor_si512,
+    __m256i, __m512i, _bzhi_u32, _mm_cvtsi32_si128, _mm_cvtsi128_si64, _mm_extract_epi64,
+    _mm_insert_epi32, _mm256_add_epi32, _mm256_and_si256, _mm256_castsi128_si256,
+    _mm256_castsi256_si128, _mm256_cmpgt_epi32_mask, _mm256_extracti128_si256,
+    _mm256_inserti128_si256, _mm256_loadu_si256, _mm256_maskz_compress_epi32, _mm256_min_epu32,
+    _mm256_set1_epi32, _mm256_storeu_si256, _mm512_add_epi64, _mm512_and_si512,
+    _mm512_castsi512_si256, _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask,
+    _mm512_cvtepu32_epi64, _mm512_extracti64x4_epi64, _mm512_loadu_si512, _mm512_mask_blend_epi64,
+    _mm512_mask_min_epu64, _mm512_mask_testn_epi64_mask, _mm512_maskz_loadu_epi64,
+    _mm512_mullo_epi64, _mm512_permutex2var_epi64, _mm512_reduce_min_epu64, _mm512_set_epi64,
+    _mm512_set1_epi64, _mm512_set4_epi32, _mm512_set4_epi64, _mm512_shuffle_epi8,
+    _mm512_shuffle_epi32, _mm512_shufflelo_epi16, _mm512_srli_epi64, _mm512_srlv_epi32,
+    _mm512_srlv_epi64, _mm512_sub_epi16, _mm512_sub_epi32, _mm512_sub_epi64,
+    _mm512_test_epi64_mask, _mm512_xor_si512,
 };
 
 /// Places for tables: whole vectors of eight.
@@ -62,12 +65,11 @@ impl Lanes {
     }
 }
 
-/// Records, at most so many from a place on. Behind the last, zeros.
+/// Places of records, each with how many there are in its low four bits.
 #[derive(Clone, Copy, Debug)]
 struct Places<const COUNT: usize> {
     count: usize,
     at: [u32; COUNT],
-    records: [u32; COUNT],
 }
 
 impl<const COUNT: usize> Default for Places<COUNT> {
@@ -75,7 +77,6 @@ impl<const COUNT: usize> Default for Places<COUNT> {
         Places {
             count: 0,
             at: [0; COUNT],
-            records: [0; COUNT],
         }
     }
 }
@@ -90,7 +91,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// The first places of most packets; the image's start where there are fewer.
+    /// The first places of most packets; where there are fewer, of another.
     pub fn first(&self) -> &[u32] {
         &self.halves.at[..6]
     }
@@ -135,40 +136,65 @@ impl Vector<'_> {
                 _mm512_add_epi64(numbers, numbers),
             );
             let places = _mm512_add_epi64(places, load(&lanes.slots_at));
-            let known = ((1u32 << (lanes.count - first).min(8)) - 1) as u8;
-            // SAFETY: slots of tables of a checked image, by numbers below their count.
-            let slots = unsafe {
-                let none = _mm256_setzero_si256();
-                let from = self.bytes.as_ptr().cast();
-                _mm512_mask_i64gather_epi32::<1>(none, known, places, from)
-            };
+            // SAFETY: slots of tables of a checked image, by numbers below their count; without a
+            // table, the image's start.
+            let slots = unsafe { self.slots(places) };
             let wide = _mm512_cvtepu32_epi64(slots);
             let bit = _mm512_srlv_epi64(hash, _mm512_sub_epi64(shift, every(2)));
             let bit = _mm512_and_si512(bit, every(3));
             let filters = _mm512_srli_epi64::<SLOT_FILTER>(wide);
-            let live = _mm512_test_epi64_mask(_mm512_srlv_epi64(filters, bit), every(1));
+            let known = _bzhi_u32(0xff, (lanes.count - first) as u32) as u8;
+            let live = known & _mm512_test_epi64_mask(_mm512_srlv_epi64(filters, bit), every(1));
             let offsets = _mm256_add_epi32(slots, slots);
             let offsets = _mm256_and_si256(offsets, _mm256_set1_epi32(SLOT_OFFSET as i32));
             // SAFETY: eight places of an array of whole vectors.
             let begin = unsafe { _mm256_loadu_si256(lanes.groups_at.as_ptr().add(first).cast()) };
             let at = _mm256_add_epi32(begin, offsets);
-            let one = _mm256_set1_epi32(1);
             let records = _mm256_and_si256(slots, _mm256_set1_epi32(7));
-            let records = _mm256_add_epi32(records, one);
+            let records = _mm256_add_epi32(records, _mm256_set1_epi32(1));
             let ranges = lanes.ranges[first / 8 % (LANES / 8)];
             let prefixes = live & !ranges;
-            groups.halves.add(prefixes, (at, records));
             let four = _mm256_set1_epi32(4);
+            let half = _mm256_add_epi32(at, _mm256_min_epu32(records, four));
+            groups.halves.add(prefixes, half);
             let more = prefixes & _mm256_cmpgt_epi32_mask(records, four);
-            let behind = _mm256_add_epi32(at, _mm256_set1_epi32(64));
-            groups
-                .halves
-                .add(more, (behind, _mm256_sub_epi32(records, four)));
+            let behind = _mm256_add_epi32(at, _mm256_set1_epi32(64 - 4));
+            groups.halves.add(more, _mm256_add_epi32(behind, records));
             if ranges != 0 {
-                groups.ranges.add(live & ranges, (at, records));
+                groups
+                    .ranges
+                    .add(live & ranges, _mm256_add_epi32(at, records));
             }
             first += 8;
         }
+    }
+
+    /// The words at eight places. One by one: gathering them is slower on some processors, and
+    /// hardly quicker on any.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    unsafe fn slots(self, places: __m512i) -> __m256i {
+        let half = |places: __m256i| {
+            let two = [
+                _mm256_castsi256_si128(places),
+                _mm256_extracti128_si256::<1>(places),
+            ];
+            let [a, b, c, d] = [0, 1, 2, 3].map(|at| {
+                let two = two[at / 2];
+                let at = match at % 2 {
+                    0 => _mm_cvtsi128_si64(two),
+                    _ => _mm_extract_epi64::<1>(two),
+                };
+                self.at::<i32>(at as u32)
+            });
+            _mm_insert_epi32::<3>(
+                _mm_insert_epi32::<2>(_mm_insert_epi32::<1>(_mm_cvtsi32_si128(a), b), c),
+                d,
+            )
+        };
+        let low = half(_mm512_castsi512_si256(places));
+        let high = half(_mm512_extracti64x4_epi64::<1>(places));
+        _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high)
     }
 
     /// The first position that holds in some groups, `last` without.
@@ -223,9 +249,8 @@ impl Vector<'_> {
         let own = _mm512_set4_epi64(0, pair, 0, pair);
         let mut best = every(last.into());
         let halves = groups.halves.count.min(HALVES);
-        let places = groups.halves.at.iter().zip(&groups.halves.records);
-        for (at, records) in places.take(halves) {
-            best = self.half::<VECTORS>(best, (*at, *records), own, &row);
+        for place in groups.halves.at.iter().take(halves) {
+            best = self.half::<VECTORS>(best, *place, own, &row);
         }
         _mm512_reduce_min_epu64(best) as u32
     }
@@ -236,14 +261,14 @@ impl Vector<'_> {
     fn half<const VECTORS: usize>(
         self,
         best: __m512i,
-        (at, count): (u32, u32),
+        place: u32,
         own: __m512i,
         row: &Row,
     ) -> __m512i {
         // Of each record, bytes 14 and 15 to the low bytes of its first two numbers.
         let pick = _mm512_set4_epi32(-1, -1, !0xff | 15, !0xff | 14);
-        let lanes = _bzhi_u32(0xff, count * 2) as u8;
-        let from = self.bytes.as_ptr().wrapping_add(at as usize);
+        let lanes = _bzhi_u32(0xff, (place & 15) * 2) as u8;
+        let from = self.bytes.as_ptr().wrapping_add((place & !15) as usize);
         // SAFETY: only lanes of records that the group has are read.
         let records = unsafe { _mm512_maskz_loadu_epi64(lanes, from.cast()) };
         let shifts = _mm512_shuffle_epi8(records, pick);
@@ -272,12 +297,10 @@ impl Vector<'_> {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline(never)]
     fn first_in_ranges(self, groups: &Groups, key: &Key, rows: &[u32; 3], last: u32) -> u32 {
-        let places = groups.ranges.at.iter().zip(&groups.ranges.records);
-        places
-            .take(groups.ranges.count)
-            .fold(last, |best, (at, records)| {
-                best.min(self.group_of_ranges(*at, *records, key, rows))
-            })
+        let places = groups.ranges.at.iter().take(groups.ranges.count);
+        places.fold(last, |best, place| {
+            best.min(self.group_of_ranges(place & !15, place & 15, key, rows))
+        })
     }
 
     /// The first position of a group of `layout::Record4` that holds, two records at once.
@@ -327,14 +350,12 @@ impl<const COUNT: usize> Places<COUNT> {
     /// Adds those of eight places that `lanes` names.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
-    fn add(&mut self, lanes: u8, (at, records): (__m256i, __m256i)) {
+    fn add(&mut self, lanes: u8, at: __m256i) {
         let count = self.count.min(COUNT - 8);
         // SAFETY: eight places from `count` on are inside.
         unsafe {
             let at = _mm256_maskz_compress_epi32(lanes, at);
             _mm256_storeu_si256(self.at.as_mut_ptr().add(count).cast(), at);
-            let records = _mm256_maskz_compress_epi32(lanes, records);
-            _mm256_storeu_si256(self.records.as_mut_ptr().add(count).cast(), records);
         }
         self.count = count + lanes.count_ones() as usize;
     }
