@@ -78,7 +78,7 @@ fn tables_print_back() {
                 table role=ipf type=hash name=bad size=31 seed=7 { 1.1.1.1; 2.2.2.0/24 };\n\
                 group-map in role = ipf number = 3 group = g { 1.1.1.1, group = h; 2.0.0.0/8; };\n\
                 pool ipf/tree (name x; ) { 1.1.1.1; \"file:///etc/list\"; };\n\
-                pool nat/dstlist (name d; policy round-robin;) { e0:1.1.1.1; 2.2.2.2; };\n";
+                pool nat/dstlist (name d; policy round-robin;) { e0:1.1.1.1; \"e 1\":1.1.1.2; 2.2.2.2; };\n";
     let (file, found) = pool::parse(text, SourceId(0));
     assert!(found.is_empty(), "{found:#?}");
     assert_eq!(file.tables.len(), 5);

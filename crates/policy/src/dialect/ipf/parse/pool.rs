@@ -201,6 +201,16 @@ impl Parser<'_, '_, '_> {
 
     fn pool_item(&mut self, shape: &Shape) -> Parsed<Entry> {
         let start = self.here();
+        let source = |text: &str| ["whois", "file", "http"].contains(&text);
+        let known = self.peek().is_some_and(|token| source(&token.text));
+        if let Shape::Destinations(_) = shape
+            && self.is_sign_at(1, ":")
+            && !(self.is_sign_at(2, ":") || known)
+        {
+            let name = self.name("the name of an interface")?;
+            self.take();
+            return Ok(Entry::Address(self.pool_entry(false)?, Some(name)));
+        }
         if let Some(token) = self.peek().filter(|token| token.kind == Kind::Quoted) {
             self.take();
             return match token.text.strip_prefix("file://") {
@@ -235,14 +245,6 @@ impl Parser<'_, '_, '_> {
         if negate && *shape != Shape::Tree {
             let found = Diagnostic::error("pool-entry", start, "only trees have holes");
             return Err(Box::new(found.help("use `type = tree`")));
-        }
-        if let Shape::Destinations(_) = shape
-            && self.is_sign_at(1, ":")
-            && !self.is_sign_at(2, ":")
-        {
-            let name = self.name("the name of an interface")?;
-            self.take();
-            return Ok(Entry::Address(self.pool_entry(false)?, Some(name)));
         }
         let entry = self.pool_entry(negate)?;
         let mut group = None;
