@@ -4,8 +4,8 @@ use fastrand::Rng;
 use weir_policy::model::{
     AddrMatch, Chain, ChainId, ChainPolicy, Cmp, Cond, Counters, CtState, Family, Flow, HistoryId,
     HistoryKind, HistoryObject, Hook, IfPattern, Limit, LogOp, NamedSet, Op, Origin, PacketType,
-    Policy, RangeSet, RejectKind, Root, Rule, RuleId, SetDimension, SetEntry, SetField, SetId,
-    SetPart, SourceId, StateMask, Statistic, Table, Test, Verdict,
+    Policy, RangeSet, RejectKind, ReversePath, Root, Rule, RuleId, SetDimension, SetEntry,
+    SetField, SetId, SetPart, SourceId, StateMask, Statistic, Table, Test, Verdict,
 };
 
 use super::{Shape, chance, pick};
@@ -534,6 +534,10 @@ fn rare(rng: &mut Rng, sets: &[NamedSet], state: bool) -> Cond {
             loose: rng.bool(),
             marked: rng.bool(),
         },
+        7 if rng.bool() => Cond::ReversePath(*pick(
+            rng,
+            &[ReversePath::Verified, ReversePath::NotSpoofed],
+        )),
         7 => Cond::Ipsec { out: rng.bool() },
         0 => Cond::Length(RangeSet::range(a.min(b), a.max(b))),
         1 => Cond::Ttl(*pick(rng, &[Cmp::Eq(64), Cmp::Lt(64), Cmp::Gt(1)])),
