@@ -8,7 +8,7 @@
 
 #include <linux/types.h>
 
-#define WEIR_ABI_VERSION 7
+#define WEIR_ABI_VERSION 8
 
 enum weir_hook {
 	WEIR_HOOK_PREROUTING = 0,	/* numbers of NF_INET_* */
@@ -148,9 +148,13 @@ enum weir_handling {
 	WEIR_IPSEC_OUT = 2,
 	WEIR_ROUTE_BACK = 4,
 	WEIR_ROUTE_BACK_LOOSE = 8,
+	WEIR_REVERSE_PATH = 16,
 	WEIR_SOURCE_TRANSLATED = 32,
 	WEIR_DESTINATION_TRANSLATED = 64,
+	WEIR_NOT_SPOOFED = 128,
 	WEIR_TRANSLATED = WEIR_SOURCE_TRANSLATED | WEIR_DESTINATION_TRANSLATED,
+	WEIR_WAY_BACK = WEIR_ROUTE_BACK | WEIR_ROUTE_BACK_LOOSE | WEIR_REVERSE_PATH |
+			WEIR_NOT_SPOOFED,
 };
 
 /* model::Facts of a test run. */
@@ -354,6 +358,9 @@ enum weir_policy_bits {
 	WEIR_POLICY_XDP = 1 << 25,	/* its drops are made at XDP where they can be */
 	WEIR_POLICY_ROUTE_BACK = 1 << 26,	/* rules ask for the way back to a source */
 	WEIR_POLICY_ROUTE_MARKED = 1 << 27,	/* as packets with its mark are routed */
+	/* 1 << 28, 1 << 29: see plane::hooks, of no matter here */
+	WEIR_POLICY_REVERSE_PATH = 1 << 30,	/* rules of ipfw ask for it, of every source */
+	WEIR_POLICY_NOT_SPOOFED = 1U << 31,	/* and whether a source's network is connected */
 };
 
 /* Whose way back was looked up (map ways_back): all that a look depends on. */

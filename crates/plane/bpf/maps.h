@@ -106,7 +106,7 @@ struct {
 	__type(value, struct weir_judged);
 } judged SEC(".maps");
 
-/* The way back to sources, WEIR_ROUTE_BACK and _LOOSE: written at tcx ingress (route.bpf.c), read by rules. */
+/* The way back to sources, WEIR_WAY_BACK: written at tcx ingress (route.bpf.c), read by rules. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);

@@ -253,7 +253,7 @@ __noinline int test_rare(struct walk *w, __u32 test_at)
 	case WEIR_TEST_STATE:
 		return !!((p->state | (meta_handling(&w->seen) & WEIR_TRANSLATED)) & t->a);
 	case WEIR_TEST_HANDLING:
-		if (t->a & (WEIR_ROUTE_BACK | WEIR_ROUTE_BACK_LOOSE))
+		if (t->a & WEIR_WAY_BACK)
 			return weir_may(WEIR_FEATURE_ROUTE_BACK) ?
 				       test_route_back(w, t->a, t->b) :
 				       WEIR_FAILS;

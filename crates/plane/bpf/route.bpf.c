@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The program on the way in of every interface, first of all, where rules ask whether routing has a
- * way back to a packet's source (-m rpfilter): a netfilter program cannot ask the routing tables.
- * What it finds is left in the map ways_back, and written anew by every packet.
+ * way back to a packet's source (-m rpfilter, verrevpath, antispoof): a netfilter program cannot ask
+ * the routing tables. What it finds is left in the map ways_back, and written anew by every packet.
  *
  * The kernel answers only for interfaces that forward. Loopback is made one of them (plane::wayback),
  * and asked from there: so does the kernel's own match, which looks up a packet that this host sends.
  * Routes with several next hops: one of them is looked at. Sources: bpf-helpers(7) bpf_fib_lookup,
- * iptables-extensions(8) rpfilter.
+ * iptables-extensions(8) rpfilter, ipfw(8).
  */
 #include "maps.h"
 #include "meta.h"
+#include "owned.h"
 
 #define TCX_NEXT -1
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
+#define WEIR_FEATURE_REVERSE_PATH (1U << 24)	/* plane::parts::REVERSE_PATH */
 #define LOOPBACK 1	/* its number in every namespace */
 #define IFF_LOOPBACK (1 << 3)
 #define PACKET_LOOPBACK 5
@@ -28,6 +30,7 @@
 #define FIB_TOO_LARGE 8
 
 #define BOTH (WEIR_ROUTE_BACK | WEIR_ROUTE_BACK_LOOSE)
+#define VERIFIED (WEIR_REVERSE_PATH | WEIR_NOT_SPOOFED)
 
 struct headers {
 	union {
@@ -69,16 +72,13 @@ static __always_inline __u32 ask(struct __sk_buff *skb, struct bpf_fib_lookup *f
 	return f->ifindex == skb->ifindex ? BOTH : WEIR_ROUTE_BACK_LOOSE;
 }
 
-static __always_inline __u32 ask_v4(struct __sk_buff *skb, const struct headers *h, __u32 mark)
+static __always_inline __u32 look_v4(struct __sk_buff *skb, const struct headers *h, __u32 mark)
 {
-	__u32 src = bpf_ntohl(h->v4.saddr), dst = bpf_ntohl(h->v4.daddr);
+	__u32 dst = bpf_ntohl(h->v4.daddr);
 	struct bpf_fib_lookup f = { .family = AF_INET };
 	bool unicast = dst >> 28 != 0xe && dst != 0xffffffff && dst >> 24;
 	__u32 found;
 
-	/* Hosts that are to learn their address have none yet. */
-	if (!(src >> 24) && (dst == 0xffffffff || dst >> 8 == 0xe00000))
-		return BOTH;
 	f.tos = h->v4.start[1];
 	f.ipv4_dst = h->v4.saddr;
 	f.ipv4_src = unicast ? h->v4.daddr : 0;
@@ -100,15 +100,17 @@ static __always_inline void set_v6(struct bpf_fib_lookup *f, const struct header
 	}
 }
 
-static __always_inline __u32 ask_v6(struct __sk_buff *skb, const struct headers *h, __u32 mark)
+/* A link's own address, which is only known on that link. */
+static __always_inline bool is_of_link(const struct headers *h)
 {
-	__u32 first = bpf_ntohl(h->v6.saddr[0]), found;
-	struct bpf_fib_lookup f;
+	return bpf_ntohl(h->v6.saddr[0]) >> 22 == 0xfe80 >> 6;
+}
 
-	/* The unspecified address is never forwarded; a link's own is only known on that link. */
-	if (!(h->v6.saddr[0] | h->v6.saddr[1] | h->v6.saddr[2] | h->v6.saddr[3]) ||
-	    first >> 22 == 0xfe80 >> 6)
-		return BOTH;
+static __always_inline __u32 look_v6(struct __sk_buff *skb, const struct headers *h, __u32 mark)
+{
+	struct bpf_fib_lookup f;
+	__u32 found;
+
 	/* Of several routes, the one out of this interface. */
 	set_v6(&f, h);
 	found = ask(skb, &f, mark, skb->ifindex, FIB_OUTPUT);
@@ -119,11 +121,62 @@ static __always_inline __u32 ask_v6(struct __sk_buff *skb, const struct headers 
 	return found == ~0U ? 0 : found;
 }
 
+/* Of a packet of either family. */
+static __noinline __u32 look(struct __sk_buff *skb, const struct headers *h, __u32 mark)
+{
+	return skb->protocol == bpf_htons(ETH_P_IP) ? look_v4(skb, h, mark) : look_v6(skb, h, mark);
+}
+
+static __always_inline __u32 ask_v4(struct __sk_buff *skb, const struct headers *h, __u32 mark)
+{
+	__u32 src = bpf_ntohl(h->v4.saddr), dst = bpf_ntohl(h->v4.daddr);
+
+	/* Hosts that are to learn their address have none yet. */
+	if (!(src >> 24) && (dst == 0xffffffff || dst >> 8 == 0xe00000))
+		return BOTH;
+	return look(skb, h, mark);
+}
+
+static __always_inline __u32 ask_v6(struct __sk_buff *skb, const struct headers *h, __u32 mark)
+{
+	/* The unspecified address is never forwarded. */
+	if (!(h->v6.saddr[0] | h->v6.saddr[1] | h->v6.saddr[2] | h->v6.saddr[3]) || is_of_link(h))
+		return BOTH;
+	return look(skb, h, mark);
+}
+
+/*
+ * What ipfw's rules ask, of every source and interface. Nobody forwards to an address of the host,
+ * so for these the lookup has no answer: their interface is the one that has them.
+ */
+static __noinline __u32 reverse_path(struct __sk_buff *skb, const struct headers *h, __u32 bits)
+{
+	struct sk_buff___local *kernel = bpf_cast_to_kern_ctx(skb);
+	struct owned_devices all = {};
+	__u64 device;
+	__u32 found;
+
+	all.wanted.v4 = skb->protocol == bpf_htons(ETH_P_IP);
+	if (!all.wanted.v4 && is_of_link(h))
+		return VERIFIED;
+	found = look(skb, h, 0);
+	if (found & WEIR_ROUTE_BACK)
+		return VERIFIED;
+	for (int i = 0; i < 4; i++)
+		all.wanted.address[i] = all.wanted.v4 ? h->v4.saddr : h->v6.saddr[i];
+	device = number_at((__u64)kernel + bpf_core_field_offset(struct sk_buff___local, dev));
+	if (!found && owned_by(&all.wanted, device) & OWNED_IS_OWN)
+		return VERIFIED;
+	if (!(bits & WEIR_POLICY_NOT_SPOOFED))
+		return 0;
+	return owned_is_near(&all, device) ? 0 : WEIR_NOT_SPOOFED;
+}
+
 static __always_inline void note(struct __sk_buff *skb, const struct sk_buff___local *kernel,
-				 const struct headers *h, bool v4, __u32 mark)
+				 const struct headers *h, bool v4, __u32 mark, __u32 bits)
 {
 	struct weir_way way = { .ifindex = skb->ifindex, .mark = mark, .family = v4 ? 4 : 6 };
-	__u32 found = BOTH;
+	__u32 found = 0;
 
 	if (v4) {
 		way.src[1] = bpf_ntohl(h->v4.saddr);
@@ -136,9 +189,15 @@ static __always_inline void note(struct __sk_buff *skb, const struct sk_buff___l
 				     bpf_ntohl(h->v6.daddr[i * 2 + 1]);
 		}
 	}
-	/* What this host has sent to a group comes back by the interface that it left by. */
-	if (!(kernel->dev->flags & IFF_LOOPBACK) && meta_packet_type(kernel) != PACKET_LOOPBACK)
-		found = v4 ? ask_v4(skb, h, mark) : ask_v6(skb, h, mark);
+	if (bits & WEIR_POLICY_ROUTE_BACK) {
+		found = BOTH;
+		/* What this host has sent to a group comes back by the interface that it left by. */
+		if (!(kernel->dev->flags & IFF_LOOPBACK) &&
+		    meta_packet_type(kernel) != PACKET_LOOPBACK)
+			found = v4 ? ask_v4(skb, h, mark) : ask_v6(skb, h, mark);
+	}
+	if (weir_may(WEIR_FEATURE_REVERSE_PATH) && bits & WEIR_POLICY_REVERSE_PATH && !mark)
+		found |= reverse_path(skb, h, bits);
 	bpf_map_update_elem(&ways_back, &way, &found, BPF_ANY);
 }
 
@@ -155,15 +214,15 @@ int weir_route(struct __sk_buff *skb)
 	if (!c || (!v4 && skb->protocol != bpf_htons(ETH_P_IPV6)))
 		return TCX_NEXT;
 	bits = c->slot_hooks[0] | c->slot_hooks[1];
-	if (!(bits & WEIR_POLICY_ROUTE_BACK))
+	if (!(bits & (WEIR_POLICY_ROUTE_BACK | WEIR_POLICY_REVERSE_PATH)))
 		return TCX_NEXT;
 	asm volatile("%0 -= %1" : "+r"(data) : "r"((__u64)kernel->head));
 	at = kernel->network_header - (__u32)data;
 	if (at > 64 || bpf_skb_load_bytes(skb, at, &h, v4 ? sizeof(h.v4) : sizeof(h.v6)))
 		return TCX_NEXT;
-	note(skb, kernel, &h, v4, 0);
+	note(skb, kernel, &h, v4, 0, bits);
 	if (bits & WEIR_POLICY_ROUTE_MARKED && skb->mark)
-		note(skb, kernel, &h, v4, skb->mark);
+		note(skb, kernel, &h, v4, skb->mark, bits);
 	return TCX_NEXT;
 }
 

@@ -73,6 +73,7 @@ fn feature(cond: &Cond) -> u32 {
         | Cond::SrcType(_)
         | Cond::DstType(_)
         | Cond::RouteBack { .. }
+        | Cond::ReversePath(_)
         | Cond::Ipsec { .. } => layout::FEATURE_RARE,
         Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow | Cond::IpfWith(_) => {
             layout::FEATURE_LEARNED

@@ -82,7 +82,7 @@ pub fn detach_others(path: &Path, bits: u32) -> Result<()> {
 /// Beginnings of the names of links on interfaces: on the way out, on the way in, and before that.
 const INTERFACE_LINKS: [(&str, u32, &str); 4] = [
     ("link_tcx_", hooks::EGRESS, "weir_egress"),
-    ("link_tcxroute_", hooks::ROUTE_BACK, "weir_route"),
+    ("link_tcxroute_", hooks::WAY_BACK, "weir_route"),
     ("link_tcxin_", hooks::INGRESS, "weir_ingress"),
     ("link_xdp_", hooks::XDP, "weir_early"),
 ];
@@ -109,7 +109,7 @@ pub fn interfaces() -> Vec<(u32, String)> {
 /// Attach the programs on the way in and out of every interface, as the policy needs them; the
 /// agent does it again when interfaces come.
 pub fn attach_interfaces(instance: &Instance, path: &Path, bits: u32) -> Result<()> {
-    if bits & hooks::ROUTE_BACK != 0 {
+    if bits & hooks::WAY_BACK != 0 {
         wayback::enable(instance)?;
     }
     let present = pin::links(path);

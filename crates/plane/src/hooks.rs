@@ -47,6 +47,12 @@ pub const XDP: u32 = 1 << 25;
 pub const ROUTE_BACK: u32 = 1 << 26;
 /// The way back of packets with the packet's mark.
 pub const ROUTE_BACK_MARKED: u32 = 1 << 27;
+/// ipfw's rules ask for the reverse path of every source.
+pub const REVERSE_PATH: u32 = 1 << 30;
+/// They ask whether a source is on a connected network, too.
+pub const NOT_SPOOFED: u32 = 1 << 31;
+/// Any question of the program that asks routing.
+pub const WAY_BACK: u32 = ROUTE_BACK | REVERSE_PATH;
 
 /// Where drops of PREROUTING are made ahead of netfilter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,6 +242,8 @@ mod tests {
                 | XDP
                 | ROUTE_BACK
                 | ROUTE_BACK_MARKED
+                | REVERSE_PATH
+                | NOT_SPOOFED
                 | ASKED_TCX
                 | ASKED_XDP),
             0

@@ -5,7 +5,8 @@
 //! flows: so does iptables, whose port matches see the first fragment alone.
 
 use weir_policy::model::{
-    ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, Root, Rule, Table, Test,
+    ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, ReversePath, Root, Rule, Table,
+    Test,
 };
 
 use crate::hooks;
@@ -47,6 +48,8 @@ fn bits_of_test(test: &Test) -> u32 {
     match &test.cond {
         Cond::RouteBack { marked: false, .. } => hooks::ROUTE_BACK,
         Cond::RouteBack { marked: true, .. } => hooks::ROUTE_BACK | hooks::ROUTE_BACK_MARKED,
+        Cond::ReversePath(ReversePath::Verified) => hooks::REVERSE_PATH,
+        Cond::ReversePath(ReversePath::NotSpoofed) => hooks::REVERSE_PATH | hooks::NOT_SPOOFED,
         Cond::Any(tests) => tests.iter().map(bits_of_test).fold(0, |all, one| all | one),
         _ => 0,
     }
@@ -203,4 +206,43 @@ impl Needs {
 /// The bits of a policy.
 pub fn of(policy: &Policy) -> u32 {
     Needs::of(policy).bits()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parts;
+    use weir_policy::dialect::ipfw::{self, lower};
+    use weir_policy::syntax::Sources;
+
+    fn asked(rule: &str) -> u32 {
+        let mut sources = Sources::new();
+        let id = sources.add("rules", rule);
+        let program = ipfw::read(rule, id, &ipfw::NoNames, ipfw::Settings::default());
+        let (policy, found) = lower::lower(&program.ruleset, &sources, lower::Options::default());
+        of(&policy.unwrap_or_else(|| panic!("{found:?}")))
+    }
+
+    #[test]
+    fn routing_is_asked_where_rules_ask() {
+        let ways = hooks::WAY_BACK | hooks::NOT_SPOOFED | hooks::ROUTE_BACK_MARKED;
+        for (rule, bits) in [
+            ("add 100 deny ip from any to any in", 0),
+            ("add 100 deny ip from any to any out not verrevpath", 0),
+            (
+                "add 100 deny ip from any to any not verrevpath",
+                hooks::REVERSE_PATH,
+            ),
+            (
+                "add 100 count udp from any to any { in or not antispoof }\n\
+                 add 200 deny ip from any to any { antispoof or tcpflags syn } in",
+                hooks::REVERSE_PATH | hooks::NOT_SPOOFED,
+            ),
+        ] {
+            let found = asked(rule);
+            assert_eq!(found & ways, bits, "{rule}");
+            let program = parts::families(found) & parts::ROUTE_BACK != 0;
+            assert_eq!(program, bits != 0, "{rule}");
+        }
+    }
 }

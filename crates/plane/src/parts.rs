@@ -23,6 +23,9 @@ pub const XDP: u32 = 1 << 27;
 /// The same: the way back to a source is looked up on the way in.
 pub const ROUTE_BACK: u32 = 1 << 26;
 
+/// The same: for rules of ipfw, every source's.
+pub const REVERSE_PATH: u32 = 1 << 24;
+
 /// The same: flows are kept. Twin of `WEIR_FEATURE_TRACKS`.
 pub const TRACKS: u32 = 1 << 25;
 
@@ -33,7 +36,8 @@ pub fn families(hooks: u32) -> u32 {
         | bit(hooks & 0xff00, FAMILY_V6)
         | bit(hooks & hooks::INGRESS, INGRESS)
         | bit(hooks & hooks::XDP, XDP)
-        | bit(hooks & hooks::ROUTE_BACK, ROUTE_BACK)
+        | bit(hooks & hooks::WAY_BACK, ROUTE_BACK)
+        | bit(hooks & hooks::REVERSE_PATH, REVERSE_PATH)
         | bit(hooks & hooks::EGRESS, EGRESS)
         | bit(hooks & hooks::TRACK, TRACKS)
 }

@@ -12,7 +12,7 @@ use weir_policy::dialect::ipfw::ast::Reject;
 use weir_policy::dialect::ipfw::lower::{Options as Lowering, lower, tags_in_mark};
 use weir_policy::dialect::ipfw::{NoNames, Ruleset, Settings, read as read_rules};
 use weir_policy::eval::ipfw::{
-    Carried, Evaluator as Meaning, HostAddress, Judgement as Meant, Outcome, Pass, Unjudged,
+    Carried, Evaluator as Meaning, HostAddress, Judgement as Meant, Outcome, Pass, Route, Unjudged,
 };
 use weir_policy::eval::{Evaluator, Judgement, Passage};
 use weir_policy::model::{
@@ -21,7 +21,7 @@ use weir_policy::model::{
 use weir_policy::syntax::Sources;
 use weir_testkit::equality::Comparison;
 use weir_testkit::random::PacketSource;
-use weir_testkit::random::ipfw::{OWN, OWN6, lowered, text};
+use weir_testkit::random::ipfw::{OWN, OWN6, lowered, text, ways_back};
 
 const HOOKS: [Hook; 3] = [Hook::Prerouting, Hook::Forward, Hook::Output];
 
@@ -35,6 +35,24 @@ fn own_addresses() -> Vec<HostAddress> {
             length,
         })
         .collect()
+}
+
+/// What isn't on a network of `eth0` is behind `eth1`, and so is one that is inside another.
+fn routes() -> Vec<Route> {
+    let route = |(family, prefix, length)| Route {
+        family,
+        prefix,
+        length,
+        interface: "eth1".to_owned(),
+        refused: false,
+    };
+    [
+        (Family::V4, 0, 0),
+        (Family::V4, 0x0a01_0280, 25),
+        (Family::V6, 0x2001_0db8 << 96, 32),
+    ]
+    .map(route)
+    .to_vec()
 }
 
 /// Gives a packet what building leaves at 0, out of its own bytes: identification and flags of
@@ -64,6 +82,7 @@ impl<'p> Both<'p> {
     fn new(set: &'p Ruleset, policy: &'p Policy) -> Self {
         let mut meaning = Meaning::new(set);
         meaning.host.addresses = own_addresses();
+        meaning.host.routes = routes();
         let mut model = Evaluator::new(policy, 0);
         let own = OWN.iter().map(|(_, address)| (*address, *address));
         model.locals.local = RangeSet::from_ranges(own);
@@ -79,7 +98,7 @@ impl<'p> Both<'p> {
     fn judge(&mut self, made: &Packet) -> Option<(Meant, Carried, Judgement)> {
         let mut bytes = build(made, usize::MAX).expect("a settled packet can be built");
         name(&mut bytes);
-        let met = packet(&bytes, bytes.len() as u32, &Arrival::of(made)).expect("it parses");
+        let mut met = packet(&bytes, bytes.len() as u32, &Arrival::of(made)).expect("it parses");
         let pass = match made.hook {
             Hook::Prerouting => Pass::In,
             _ => Pass::Out,
@@ -98,6 +117,7 @@ impl<'p> Both<'p> {
             Read::Dropped(why) => Meant::dropped(why),
             Read::Packet(mut own) => {
                 own.owner = met.owner;
+                met.handling = ways_back(&self.meaning.host, &own);
                 carried = Carried::of(&own);
                 carried.mark = met.mark;
                 carried.tags = tags_in_mark(self.set, met.mark).into_iter().collect();

@@ -29,6 +29,7 @@ use weir_policy::eval::ipfw::{HostAddress, Packet, Pass};
 use weir_policy::eval::{Evaluator, Judgement, Locals, Passage};
 use weir_policy::model::{Family, Hook, PacketType, Policy, RangeSet, RuleId, SourceId, Verdict};
 use weir_policy::syntax::Sources;
+use weir_testkit::random::ipfw::ways_back;
 
 /// What happened, by kind.
 type Tally = BTreeMap<String, usize>;
@@ -174,7 +175,8 @@ impl Run<'_> {
             self.note("left out: no bytes say this packet");
             return None;
         };
-        let arrival = arrival(packet, mark);
+        let mut arrival = arrival(packet, mark);
+        arrival.handling = ways_back(&self.case.host, packet);
         let Some(met) = model_packet(&bytes, bytes.len() as u32, &arrival) else {
             self.note("left out: no bytes say this packet");
             return None;

@@ -369,7 +369,7 @@ fn commands_that_fail_change_nothing() {
     let refused = ipfw(
         &folder,
         &host,
-        "add 170 deny ip from any to any in verrevpath",
+        "add 170 deny ip from any to any in versrcreach",
     )
     .expect(3);
     assert!(refused.err.contains("is not enforced") && refused.out.is_empty());

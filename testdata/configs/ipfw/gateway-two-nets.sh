@@ -1,5 +1,5 @@
 #!/bin/sh
-#: apply 3
+#: apply 0
 #: local em0=198.51.100.2/24
 #: local em1=192.168.1.1/24
 #: local em2=192.168.2.1/24

@@ -79,6 +79,7 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
         Cond::State(mask) => (out.kind, out.a) = (layout::TEST_STATE, u32::from(mask.0)),
         Cond::ProposedBy(by) => (out.kind, out.a) = (layout::TEST_PROPOSED, by.0),
         Cond::Ipsec { .. } | Cond::RouteBack { .. } => of_kernel(&test.cond, &mut out),
+        Cond::ReversePath(of) => (out.kind, out.a) = (layout::TEST_HANDLING, of.bit().into()),
         Cond::Connmark { value, mask } => {
             (out.kind, out.a, out.b) = (layout::TEST_CONNMARK, *value, *mask);
         }

@@ -183,6 +183,7 @@ fn may_be_unknown(cond: &Cond) -> bool {
         Cond::History(_)
             | Cond::Ct(_)
             | Cond::RouteBack { .. }
+            | Cond::ReversePath(_)
             | Cond::Aside(_)
             | Cond::Set { .. }
             | Cond::Learned
@@ -227,7 +228,9 @@ fn unknown((policy, chain): (&Policy, &str), test: &Test, before: &str) -> Optio
             Some((format!("{context}{}", history(policy, *id)), remembers))
         }
         Cond::Ct(field) => Some((format!("flow {field:?}"), false)),
-        Cond::RouteBack { .. } | Cond::Aside(_) => Some((format!("{:?}", test.cond), false)),
+        Cond::RouteBack { .. } | Cond::ReversePath(_) | Cond::Aside(_) => {
+            Some((format!("{:?}", test.cond), false))
+        }
         Cond::Set { set, fields } if is_live(policy, *set) => {
             let changes = changes(policy, *set);
             Some((membership(policy, *set, fields), changes))

@@ -73,6 +73,7 @@ impl Walk<'_, '_> {
             | Cond::OutOfWindow
             | Cond::IpfWith(_)
             | Cond::RouteBack { .. }
+            | Cond::ReversePath(_)
             | Cond::Aside(_) => {
                 let yes = self.unknown(rule, number, out)?;
                 self.space.either(yes)?

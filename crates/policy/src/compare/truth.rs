@@ -456,6 +456,7 @@ fn header(cond: &Cond) -> Option<Header> {
         | Cond::State(_)
         | Cond::Ipsec { .. }
         | Cond::RouteBack { .. }
+        | Cond::ReversePath(_)
         | Cond::Aside(_)
         | Cond::Ct(_)
         | Cond::Mark { .. }

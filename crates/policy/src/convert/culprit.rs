@@ -137,6 +137,11 @@ pub fn of_condition(cond: &Cond) -> Culprit {
         ),
         Cond::Owner(_) => (&["owner", "uid", "gid"], "the owner of a socket", REWRITE),
         Cond::Ipsec { .. } => (&["-m policy", "policy"], "IPsec", REWRITE),
+        Cond::ReversePath(_) => (
+            &["verrevpath", "antispoof"],
+            "the way back to a source",
+            REWRITE,
+        ),
         Cond::IpfWith(_) => (&["with", "and"], "what `with` asks of headers", REWRITE),
         Cond::TcpMss(_) => (&["tcpmss"], "the maximum segment size", REWRITE),
         Cond::AhSpi(_) | Cond::EspSpi(_) => (&["--ahspi", "--espspi"], "an SPI", REWRITE),

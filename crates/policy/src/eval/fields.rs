@@ -88,6 +88,7 @@ pub fn pure_condition(
             let changed = *marked && passage.mark != packet.mark;
             (packet.handling & bit != 0 && !changed).into()
         }
+        Cond::ReversePath(asked) => (packet.handling & asked.bit() != 0).into(),
         Cond::Mark { value, mask } => (passage.mark & mask == *value).into(),
         Cond::Mac(address) => match packet.mac {
             Some(mac) => (mac == *address).into(),

@@ -3,7 +3,9 @@
 //! A condition on a field that the packet does not have (ports of a later fragment, the MAC address
 //! of a packet made here) does not hold, negated or not.
 
-use super::{Aside, DynamicTest, HistoryId, IpfWith, LearnerId, RangeSet, SetField, SetId};
+use super::{
+    Aside, DynamicTest, HistoryId, IpfWith, LearnerId, RangeSet, SetField, SetId, handling,
+};
 
 /// A condition, possibly negated.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,6 +119,27 @@ pub enum CtField {
     Original(bool),
 }
 
+/// A question about the way back to a packet's source, asked of every source: ipfw's `verrevpath`
+/// and `antispoof`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReversePath {
+    /// The best route to it leaves by the interface that received it.
+    Verified,
+    /// So it is, or the source is on no directly connected network.
+    NotSpoofed,
+}
+
+impl ReversePath {
+    /// Its bit in [`super::Packet::handling`].
+    #[must_use]
+    pub fn bit(self) -> u8 {
+        match self {
+            ReversePath::Verified => handling::REVERSE_PATH,
+            ReversePath::NotSpoofed => handling::NOT_SPOOFED,
+        }
+    }
+}
+
 /// A condition on one field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cond {
@@ -179,6 +202,8 @@ pub enum Cond {
         /// (else there is no way back); without, as packets with no mark.
         marked: bool,
     },
+    /// The way back, without the exceptions of [`Cond::RouteBack`].
+    ReversePath(ReversePath),
     /// Fields of the flow entry.
     Ct(CtField),
     /// `mark & mask == value`, on the packet.

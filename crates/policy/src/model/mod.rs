@@ -25,7 +25,8 @@ mod shape;
 pub use action::{Flow, LogOp, MssOp, NflogOp, Op, RejectKind, TtlOp, Verdict};
 pub use aside::{Aside, BROKEN_OPTIONS, Facts, TcpNumber, TextSearch, WordStep, WordTest};
 pub use condition::{
-    AddrMatch, AddrType, Cmp, Cond, CtField, IfPattern, Owner, OwnerRange, StateMask, Test,
+    AddrMatch, AddrType, Cmp, Cond, CtField, IfPattern, Owner, OwnerRange, ReversePath, StateMask,
+    Test,
 };
 pub use dynamic::{Dynamic, DynamicTest, IpfwKeeper};
 pub use history::{

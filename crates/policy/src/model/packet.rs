@@ -54,6 +54,10 @@ pub mod handling {
     pub const ROUTE_BACK: u8 = 4;
     /// Its source is routed out of some interface.
     pub const ROUTE_BACK_LOOSE: u8 = 8;
+    /// [`crate::model::ReversePath::Verified`] holds.
+    pub const REVERSE_PATH: u8 = 16;
+    /// [`crate::model::ReversePath::NotSpoofed`] holds.
+    pub const NOT_SPOOFED: u8 = 128;
 }
 
 /// Direction within a flow.

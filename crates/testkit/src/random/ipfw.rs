@@ -8,7 +8,8 @@ use fastrand::Rng;
 use std::fmt::Write as _;
 use weir_policy::dialect::ipfw::lower::{Options, lower};
 use weir_policy::dialect::ipfw::{NoNames, Ruleset, Settings, read};
-use weir_policy::model::Policy;
+use weir_policy::eval::ipfw::{Host, Packet};
+use weir_policy::model::{Policy, ReversePath};
 use weir_policy::syntax::Sources;
 
 /// Addresses of the host that `me` stands for.
@@ -137,6 +138,11 @@ const OPTIONS: &[&str] = &[
     "not layer2",
     "uid 0 out",
     "antispoof out",
+    "verrevpath",
+    "not verrevpath",
+    "antispoof",
+    "not antispoof",
+    "{ not verrevpath or antispoof }",
     "ipversion 4",
 ];
 
@@ -336,6 +342,17 @@ pub fn text(seed: u64) -> String {
         ],
     );
     out
+}
+
+/// What the kernel finds out about the way back to the source of a packet that comes to a host.
+#[must_use]
+pub fn ways_back(host: &Host, packet: &Packet) -> u8 {
+    let Some(ip) = &packet.ip else { return 0 };
+    let same = host.leaves_by(ip.family, ip.src, &packet.recv);
+    let near = host.is_connected(ip.family, ip.src);
+    let verified = same || packet.recv.is_empty();
+    let bit = |holds, asked: ReversePath| if holds { asked.bit() } else { 0 };
+    bit(verified, ReversePath::Verified) | bit(same || !near, ReversePath::NotSpoofed)
 }
 
 /// The rule set of a text and its policy; `None` when some of it can't be lowered.

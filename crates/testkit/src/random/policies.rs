@@ -4,8 +4,8 @@ use fastrand::Rng;
 use weir_policy::model::{
     AddrMatch, Chain, ChainId, ChainPolicy, Cmp, Cond, Counters, CtState, Family, Flow, HistoryId,
     HistoryKind, HistoryObject, Hook, IfPattern, Limit, LogOp, NamedSet, Op, Origin, PacketType,
-    Policy, RangeSet, RejectKind, Root, Rule, RuleId, SetDimension, SetEntry, SetField, SetId,
-    SetPart, SourceId, StateMask, Statistic, Table, Test, Verdict,
+    Policy, RangeSet, RejectKind, ReversePath, Root, Rule, RuleId, SetDimension, SetEntry,
+    SetField, SetId, SetPart, SourceId, StateMask, Statistic, Table, Test, Verdict,
 };
 
 use super::{Shape, chance, pick};
@@ -530,9 +530,10 @@ fn rare(rng: &mut Rng, sets: &[NamedSet], state: bool) -> Cond {
     let (a, b) = (rng.u16(20..200), rng.u16(20..1500));
     match rng.u8(..10) {
         9 => Cond::Aside(super::aside::condition(rng)),
-        7 if rng.bool() => Cond::RouteBack {
-            loose: rng.bool(),
-            marked: rng.bool(),
+        7 if rng.bool() => match (rng.bool(), rng.bool()) {
+            (true, _) if a % 3 == 0 => Cond::ReversePath(ReversePath::Verified),
+            (false, _) if a % 3 == 0 => Cond::ReversePath(ReversePath::NotSpoofed),
+            (loose, marked) => Cond::RouteBack { loose, marked },
         },
         7 => Cond::Ipsec { out: rng.bool() },
         0 => Cond::Length(RangeSet::range(a.min(b), a.max(b))),

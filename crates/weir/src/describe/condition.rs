@@ -8,7 +8,7 @@ use super::values::{addresses, mac, masked, numbers};
 use crate::spec::{flag_names, protocol};
 use weir_policy::model::{
     AddrType, Cmp, Cond, CtField, DynamicTest, Family, HistoryKind, IfPattern, Owner, OwnerRange,
-    PacketType, Policy, RecentAction, SetField, Statistic, Test,
+    PacketType, Policy, RecentAction, ReversePath, SetField, Statistic, Test,
 };
 
 /// A test in words.
@@ -46,6 +46,13 @@ fn condition(policy: &Policy, family: Family, cond: &Cond) -> String {
                 ""
             };
             format!("a route back to the source{out}{mark}")
+        }
+        Cond::ReversePath(ReversePath::Verified) => {
+            "the best route to the source is by the interface it came from".to_owned()
+        }
+        Cond::ReversePath(ReversePath::NotSpoofed) => {
+            "the source is on no connected network but that of the interface it came from"
+                .to_owned()
         }
         Cond::Ct(field) => flow_field(family, field),
         Cond::Mark { value, mask } => format!("mark {}", masked(*value, *mask)),

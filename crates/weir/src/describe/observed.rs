@@ -7,7 +7,9 @@ use super::condition::{address_type, packet_type};
 use super::values::{ip, mac};
 use crate::spec::{flag_names, protocol, state_name};
 use weir_policy::eval::{Locals, tcp_option};
-use weir_policy::model::{Cond, CtState, Fragment, Owner, Packet, Transport, handling};
+use weir_policy::model::{
+    Cond, CtState, Fragment, Owner, Packet, ReversePath, Transport, handling,
+};
 
 /// What the packet carried when a rule was tried.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +56,12 @@ pub fn observed(cond: &Cond, packet: &Packet, moment: Moment, locals: &Locals) -
             };
             told.to_owned()
         }
+        Cond::ReversePath(asked) => match (packet.handling & asked.bit(), asked) {
+            (0, ReversePath::Verified) => "that is not known (`kernel=verrevpath` says it is)",
+            (0, ReversePath::NotSpoofed) => "that is not known (`kernel=antispoof` says it is)",
+            _ => "it is so",
+        }
+        .to_owned(),
         Cond::Mac(_) => match packet.mac {
             Some(address) => format!("it is {}", mac(address)),
             None => "it has none".to_owned(),

@@ -62,6 +62,8 @@ pub const HANDLING: &[(&str, u8)] = &[
         handling::ROUTE_BACK | handling::ROUTE_BACK_LOOSE,
     ),
     ("route-elsewhere", handling::ROUTE_BACK_LOOSE),
+    ("verrevpath", handling::REVERSE_PATH | handling::NOT_SPOOFED),
+    ("antispoof", handling::NOT_SPOOFED),
     ("snat", handling::SOURCE_TRANSLATED),
     ("dnat", handling::DESTINATION_TRANSLATED),
 ];

@@ -54,6 +54,19 @@ fn inside(family: Family, address: u128, prefix: u128, length: u8) -> bool {
     address & mask == prefix & mask
 }
 
+/// The networks of the loopback interface, and whether an interface has that name.
+const LOOPBACK: [(Family, u128, u8); 2] = [(Family::V4, 0x7f00_0001, 8), (Family::V6, 1, 128)];
+
+fn is_loopback(interface: &str) -> bool {
+    matches!(interface, "lo" | "lo0")
+}
+
+/// IPv6 addresses that are known on their link alone (RFC 4291 section 2.5.6): the way back to
+/// them is the one that they came by.
+fn is_of_link(family: Family, address: u128) -> bool {
+    family == Family::V6 && address >> 118 == 0xfe80 >> 6
+}
+
 impl Host {
     /// Whether an address is one of the host's own.
     #[must_use]
@@ -76,18 +89,32 @@ impl Host {
             own.family == Family::V4
                 && own.address == u128::from(address)
                 && own.interface == interface
-        }) || (address == 0x7f00_0001 && matches!(interface, "lo" | "lo0"))
+        }) || (address == 0x7f00_0001 && is_loopback(interface))
+    }
+
+    /// The connected networks that an address is on: interface, length of the prefix.
+    fn connected(&self, family: Family, address: u128) -> impl Iterator<Item = (&str, u8)> {
+        let loopback = LOOPBACK
+            .into_iter()
+            .map(|(family, own, length)| (family, own, length, "lo"));
+        let others = self
+            .addresses
+            .iter()
+            .map(|own| (own.family, own.address, own.length, own.interface.as_str()));
+        loopback
+            .chain(others)
+            .filter(move |(of, own, length, interface)| {
+                *of == family && !interface.is_empty() && inside(family, address, *own, *length)
+            })
+            .map(|(_, _, length, interface)| (interface, length))
     }
 
     /// The best route to an address: its interface, whether it is the default route, and whether
     /// it refuses.
     fn route(&self, family: Family, address: u128) -> Option<(&str, bool, bool)> {
         let connected = self
-            .addresses
-            .iter()
-            .filter(|own| own.family == family && !own.interface.is_empty())
-            .filter(|own| inside(family, address, own.address, own.length))
-            .map(|own| (own.length, own.interface.as_str(), own.length == 0, false));
+            .connected(family, address)
+            .map(|(interface, length)| (length, interface, length == 0, false));
         let others = self
             .routes
             .iter()
@@ -101,24 +128,24 @@ impl Host {
     /// Whether packets to an address leave by an interface.
     #[must_use]
     pub fn leaves_by(&self, family: Family, address: u128, interface: &str) -> bool {
-        self.route(family, address)
-            .is_some_and(|(by, ..)| by == interface)
+        let route = self.route(family, address);
+        is_of_link(family, address)
+            || route.is_some_and(|(by, ..)| {
+                by == interface || is_loopback(by) && is_loopback(interface)
+            })
     }
 
     /// Whether there is a route to an address other than the default route, and no refusing one.
     #[must_use]
     pub fn reaches(&self, family: Family, address: u128) -> bool {
         let found = self.route(family, address);
-        found.is_some_and(|(_, default, refused)| !default && !refused)
+        is_of_link(family, address)
+            || found.is_some_and(|(_, default, refused)| !default && !refused)
     }
 
     /// Whether an address is on a directly connected network.
     #[must_use]
     pub fn is_connected(&self, family: Family, address: u128) -> bool {
-        self.addresses.iter().any(|own| {
-            own.family == family
-                && !own.interface.is_empty()
-                && inside(family, address, own.address, own.length)
-        })
+        self.connected(family, address).next().is_some()
     }
 }

@@ -16,7 +16,7 @@ use crate::dialect::ipfw::ast::{
 use crate::eval::ipfw::{Pass, proto};
 use crate::model::{
     AddrMatch, AddrType, Aside, Cmp, Cond, Family, IfPattern, Owner, OwnerRange, RangeSet,
-    TcpNumber,
+    ReversePath, TcpNumber,
 };
 
 const SYN: u8 = 2;
@@ -411,20 +411,18 @@ impl Scope<'_> {
         if self.pass == Pass::Out {
             return Ok(constant(!negate));
         }
-        match pattern {
-            Pattern::VerRevPath => refused(
-                "`verrevpath`",
-                "set net.ipv4.conf.IF.rp_filter=1, or name networks: from NET in recv IF",
-            ),
-            Pattern::VerSrcReach => refused(
-                "`versrcreach`",
-                "set net.ipv4.conf.IF.rp_filter=2, or name networks in a table",
-            ),
-            _ => refused(
-                "`antispoof`",
-                "name the networks: deny ip from NET to any in not recv IF",
-            ),
-        }
+        let asked = match pattern {
+            Pattern::VerRevPath => ReversePath::Verified,
+            Pattern::AntiSpoof => ReversePath::NotSpoofed,
+            // The kernel tells by which interface a route leaves, not whether it is the default.
+            _ => {
+                return refused(
+                    "`versrcreach`",
+                    "set net.ipv4.conf.IF.rp_filter=2, or name networks in a table",
+                );
+            }
+        };
+        Ok(strict(Cond::ReversePath(asked), negate))
     }
 }
 
