@@ -9,8 +9,8 @@ use super::dynamic::Directory;
 use crate::history::Record;
 use crate::image::layout::{self, Test};
 use weir_policy::model::{
-    AddrMatch, AddrType, Cmp, Cond, CtField, DynamicTest, Lifetimes, MssOp, Op, Owner, PacketType,
-    RangeSet, RuleId, Test as ModelTest, TtlOp, handling,
+    AddrMatch, AddrType, Cmp, Cond, CtField, DynamicTest, IcmpHeadTest, Lifetimes, MssOp, Op,
+    Owner, PacketType, RangeSet, RuleId, Test as ModelTest, TtlOp, handling,
 };
 use zerocopy::IntoBytes;
 
@@ -145,6 +145,7 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
         Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow | Cond::IpfWith(_) => {
             of_states(&test.cond, &mut out, blob);
         }
+        Cond::IcmpHead(test) => of_errors(*test, &mut out),
         Cond::Dynamic(test) => of_flows(*test, &mut out, blob),
         Cond::History(id) => {
             (out.kind, out.a) = (layout::TEST_HISTORY, id.0);
@@ -203,6 +204,18 @@ fn of_states(cond: &Cond, out: &mut Test, blob: &mut Blob) {
         let record = blob.learners[id.0 as usize];
         (out.a, out.at) = (id.0, blob.add(record.as_bytes()));
     }
+}
+
+/// Questions about ICMP errors that groups judge.
+fn of_errors(test: IcmpHeadTest, out: &mut Test) {
+    out.kind = layout::TEST_ICMP_HEAD;
+    (out.small, out.a) = match test {
+        IcmpHeadTest::Waits => (layout::ICMP_HEAD_WAITS, 0),
+        IcmpHeadTest::WaitsFor(group) => (layout::ICMP_HEAD_WAITS, group.into()),
+        IcmpHeadTest::Refused => (layout::ICMP_HEAD_REFUSED, 0),
+        IcmpHeadTest::Passes => (layout::ICMP_HEAD_PASSES, 0),
+        IcmpHeadTest::Blocked => (layout::ICMP_HEAD_BLOCKED, 0),
+    };
 }
 
 /// Questions about ipfw's states.

@@ -89,7 +89,11 @@ pub fn of_condition(cond: &Cond) -> Culprit {
             "a state of connection tracking",
             TRACKED,
         ),
-        Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow | Cond::Dynamic(_) => (
+        Cond::Learned
+        | Cond::Learn(_)
+        | Cond::OutOfWindow
+        | Cond::IcmpHead(_)
+        | Cond::Dynamic(_) => (
             &[
                 "keep state",
                 "keep-state",

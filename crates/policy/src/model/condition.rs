@@ -3,7 +3,9 @@
 //! A condition on a field that the packet does not have (ports of a later fragment, the MAC address
 //! of a packet made here) does not hold, negated or not.
 
-use super::{Aside, DynamicTest, HistoryId, IpfWith, LearnerId, RangeSet, SetField, SetId};
+use super::{
+    Aside, DynamicTest, HistoryId, IcmpHeadTest, IpfWith, LearnerId, RangeSet, SetField, SetId,
+};
 
 /// A condition, possibly negated.
 #[derive(Clone, Debug, PartialEq)]
@@ -258,6 +260,8 @@ pub enum Cond {
     Learn(LearnerId),
     /// [`Cond::Learned`] found a state that the packet is of, but for its place in the window.
     OutOfWindow,
+    /// A question about an ICMP error whose states ask a group.
+    IcmpHead(IcmpHeadTest),
     /// What IPFilter sees of headers.
     IpfWith(IpfWith),
     /// A question about ipfw's states.
@@ -277,6 +281,7 @@ impl Cond {
             | Cond::Learned
             | Cond::Learn(_)
             | Cond::OutOfWindow
+            | Cond::IcmpHead(_)
             | Cond::Dynamic(_) => true,
             Cond::Any(tests) => tests.iter().any(|test| test.cond.remembers()),
             _ => false,
