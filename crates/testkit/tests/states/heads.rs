@@ -37,7 +37,8 @@ pub fn members(rng: &mut Rng) -> String {
             &[" group e", " group e", " head f group e", " group f"],
         );
         let decides = matches!(action, "pass" | "block");
-        let keep = match decides && !(group.contains("head") && !quick.is_empty()) {
+        let may_keep = quick.is_empty() || !group.contains("head");
+        let keep = match decides && may_keep {
             true => one(rng, &["", "", "", " keep state", " pps 1"]),
             false => "",
         };
