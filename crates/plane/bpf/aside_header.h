@@ -89,10 +89,11 @@ __noinline int test_ip_options(struct walk *w, __u32 value, __u32 mask)
 {
 	__u32 at = 20, bits, end;
 
-	if (!w || w->packet.family != 4)
+	if (!w)
 		return WEIR_FAILS;
 	bits = w->seen.bytes.zero;
-	end = w->packet.transport_offset;
+	/* IPv6 packets have none of them. */
+	end = w->packet.family == 4 ? w->packet.transport_offset : 0;
 	if (end > w->seen.bytes.have)
 		bits = WEIR_IP_BROKEN;
 	for (int i = 0; i < WEIR_IP_OPTIONS_STEPS; i++) {

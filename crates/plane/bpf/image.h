@@ -68,6 +68,7 @@ enum weir_feature {		/* bits of weir_header.features */
 	WEIR_FEATURE_METER = 256,	/* tests that are meters: meter.h */
 	WEIR_FEATURE_ASIDE = 512,	/* tests of aside.h */
 	WEIR_FEATURE_PAYLOAD = 1024,	/* some of them look into payloads: payload.h */
+	WEIR_FEATURE_ICMP_HEAD = 2048,	/* states ask groups about ICMP errors: learned_error.h */
 };
 /* Above those of images: hooks of IPv6 are needed (load.rs, FAMILY_V6), flows are kept (TRACKS). */
 #define WEIR_FEATURE_V6 (1U << 31)
@@ -225,7 +226,7 @@ struct weir_entry {
 	__u32 next_fail;
 };
 #define WEIR_VERDICT_HOT_DROP 4
-#define WEIR_FLAG_PROPOSE 0x80	/* the verdict in the lowest two bits stands from here on */
+#define WEIR_FLAG_PROPOSE 0x80	/* the verdict in the lowest two bits stands from here on; 0: none */
 #define WEIR_FLAG_STANDING 0x40	/* if a proposal stands it decides, and this does not count */
 #define WEIR_FLAG_AS_LEARNED 0x20	/* the state just found gives verdict and deciding rule */
 #define WEIR_FLAG_REFUSE 0x10	/* the verdict that stands becomes a drop */
@@ -276,6 +277,14 @@ enum weir_test_kind {
 	WEIR_TEST_DYNAMIC_OF = 31,
 	WEIR_TEST_DYNAMIC_FORGET = 32,
 	WEIR_TEST_ASIDE = 33,	/* `small`: enum weir_aside */
+	WEIR_TEST_ICMP_HEAD = 34,	/* `small`: enum weir_icmp_head */
+};
+
+enum weir_icmp_head {		/* of an ICMP error that WEIR_TEST_LEARNED left to a group */
+	WEIR_ICMP_HEAD_WAITS = 0,	/* it waits for group `a`; 0: for any */
+	WEIR_ICMP_HEAD_REFUSED = 1,	/* the verdict that stands isn't to accept */
+	WEIR_ICMP_HEAD_PASSES = 2,	/* the group passes it: a state takes it */
+	WEIR_ICMP_HEAD_BLOCKED = 3,	/* the group blocks it: an older state takes it */
 };
 
 struct weir_dynamic {		/* layout::Dynamic */
@@ -315,7 +324,8 @@ struct weir_learner {		/* layout::Learner */
 	__u32 connections;	/* at once, with WEIR_LEARN_LIMITED */
 	__u32 alerts;		/* records of those above: the first, then every so many; 0: none */
 	__u32 kind;		/* HP's number of the kind of source */
-	__u32 reserved[2];
+	__u32 icmp_head;	/* group that judges ICMP errors about its packets; 0: none */
+	__u32 reserved;
 };
 #define WEIR_LEARN_STRICT 1
 #define WEIR_LEARN_LOOSE 2

@@ -11,6 +11,7 @@
 #define LEARNED_OUT_OF_WINDOW 1
 #define LEARNED_VIEWED 2	/* the view is filled in */
 #define LEARNED_OVERLAP 4	/* a fragment that overlaps the first one */
+#define LEARNED_WAITS 8		/* an ICMP error whose state, at w->search, asks a group */
 
 #include "learned_table.h"
 #include "learned_tcp.h"
@@ -205,62 +206,7 @@ __noinline int learned_try(struct walk *w, __u32 slot)
 	return fit;
 }
 
-/* An ICMP error about a packet of the entry in a slot: whether it belongs there. */
-__noinline int learned_try_error(struct walk *w, __u32 slot, __u32 found)
-{
-	__u8 *table = learned_table();
-	struct learned_entry *e;
-	bool held, fits = false;
-	__u32 own, original;
-
-	if (!w || !table)
-		return 0;
-	e = learned_at(table, slot);
-	if (!e)
-		return 0;
-	held = learned_lock(e);
-	if (e->used == 1 && e->expires_ms > w->now_ms &&
-	    (learned_has_ports(e->proto) || w->about.dst_port == e->dst_port) &&
-	    learned_matches(e, &w->about, &w->quoted, LEARNED_REPEATED_QUOTED) &&
-	    !found && !(e->flags & WEIR_LEARN_NO_ICMP_ERRORS)) {
-		/* Backward: the quoted packet went from the destination to the source. */
-		bool backward = !learned_same(e->src, w->about.src);
-		bool out = !w->quoted.out;
-
-		own = ((1 - backward) * 2 + out) & 3;
-		original = (backward * 2 + (1 - out)) & 3;
-		if (e->icmp_packets[own] <= e->counts[original][0]) {
-			e->icmp_packets[own]++;
-			learned_count(e, &w->packet, !backward, out);
-			fits = true;
-		}
-	}
-	learned_unlock(e, held);
-	return fits;
-}
-
-/* The state that an ICMP error belongs to, whose packet is seen. Verified on its own. */
-__noinline int learned_of_error(struct walk *w)
-{
-	struct learned_search s = {};
-	const struct weir_packet *about;
-	__u32 found = 0;
-
-	if (!w)
-		return 0;
-	about = &w->about;
-	s.now_ms = w->now_ms;
-	learned_search_begin(&s, about, learned_ports(about));
-	for (int i = 0; i < LEARNED_TRIES; i++) {
-		if (!learned_next(&s))
-			break;
-		/* Those behind the one found fix what they see of it for the first time, too. */
-		if (learned_try_error(w, s.slot, found))
-			found = s.slot + 1;
-	}
-	w->learned = found;
-	return found != 0;
-}
+#include "learned_error.h"
 
 /* Entries of the packet's conversation. */
 __noinline int learned_look_up(struct walk *w)
@@ -310,7 +256,7 @@ __noinline int learned_look(struct walk *w)
 		return 0;
 	if (!learned_look_up(w) &&
 	    (p->transport != WEIR_TRANSPORT_ICMP || !learned_quoted(w) ||
-	     !learned_of_error(w))) {
+	     !learned_of_error(w, 0, 0))) {
 		if (!limit_known(w, c->slot_generation[w->slot & 1]))
 			return 0;
 		if (w->share && w->limited == WEIR_VERDICT_ACCEPT)
@@ -374,6 +320,7 @@ __noinline int learned_fill(struct walk *w, struct learned_entry *e)
 	e->flags = l->flags;
 	e->verdict = l->verdict[v6];
 	e->reject = l->reject[v6];
+	e->icmp_head = l->icmp_head;
 	e->age[0] = l->age[0];
 	e->age[1] = l->age[1];
 	e->classes = v->classes;
@@ -571,6 +518,8 @@ static __always_inline int learned_test(struct walk *w, const struct weir_residu
 		return learned_learn(w, t->a, t->at);
 	case WEIR_TEST_IPF_WITH:
 		return learned_with(w, t->at);
+	case WEIR_TEST_ICMP_HEAD:
+		return weir_may(WEIR_FEATURE_ICMP_HEAD) ? learned_icmp_head(w, t->small, t->a) : 0;
 	}
 	return !!(w->learned_bits & LEARNED_OUT_OF_WINDOW);
 }

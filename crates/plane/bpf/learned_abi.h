@@ -103,7 +103,7 @@ struct learned_entry {
 	__u8 classes;		/* of security options */
 	__u16 flags;		/* WEIR_LEARN_* */
 	__u8 reply_options;	/* those of replies are known */
-	__u8 padding;
+	__u8 icmp_head;		/* group that judges ICMP errors about its packets; 0: none */
 	__u32 age[2];		/* seconds, ~0: as the protocol has it */
 
 	__u32 interfaces[4];	/* in forward, in reverse, out forward, out reverse; 0: not known */

@@ -286,7 +286,8 @@ __noinline int weir_meet(struct walk *w)
 				return hot_drop(w);
 		} else {
 #ifdef WEIR_LEARNED
-			if (t->kind >= WEIR_TEST_LEARNED && t->kind <= WEIR_TEST_DYNAMIC_FORGET)
+			if ((t->kind >= WEIR_TEST_LEARNED && t->kind <= WEIR_TEST_DYNAMIC_FORGET) ||
+			    (weir_may(WEIR_FEATURE_ICMP_HEAD) && t->kind == WEIR_TEST_ICMP_HEAD))
 				answer = learned_test(w, t);
 			else
 #endif

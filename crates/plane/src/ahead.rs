@@ -78,6 +78,7 @@ fn feature(cond: &Cond) -> u32 {
         Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow | Cond::IpfWith(_) => {
             layout::FEATURE_LEARNED
         }
+        Cond::IcmpHead(_) => layout::FEATURE_LEARNED | layout::FEATURE_ICMP_HEAD,
         Cond::Aside(aside) if aside.reads_payload() => {
             layout::FEATURE_ASIDE | layout::FEATURE_PAYLOAD
         }

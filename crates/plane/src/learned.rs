@@ -83,7 +83,7 @@ pub(crate) struct Entry {
     classes: u8,
     flags: u16,
     reply_options: u8,
-    padding: u8,
+    icmp_head: u8,
     age: [u32; 2],
     interfaces: [u32; 4],
     pub options: [u32; 2],

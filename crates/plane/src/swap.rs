@@ -54,7 +54,8 @@ const FEATURES: u32 = layout::FEATURE_CHANGES
     | layout::FEATURE_HISTORY
     | layout::FEATURE_METER
     | layout::FEATURE_ASIDE
-    | layout::FEATURE_PAYLOAD;
+    | layout::FEATURE_PAYLOAD
+    | layout::FEATURE_ICMP_HEAD;
 
 /// Features that an image asks for; 0 for one that is no image, which the programs do not walk.
 pub fn features(image: &[u8]) -> u32 {

@@ -103,15 +103,21 @@ impl TestRun {
 
     /// Put a policy in force: counters, histories, flows and states start at zero.
     pub fn install(&self, policy: &Policy<'_>) -> Result<()> {
-        let number = swap::generation(&self.instance, swap::active(&self.instance)) + 1;
-        swap::write_spare(&self.instance, policy, number)?;
-        swap::flip(&self.instance);
+        self.replace(policy)?;
         let flows = self.instance.map("flows");
         flows.memory().zero(0, flows.entry);
         if let Some(learned) = &self.instance.learned {
             crate::learned::clear(learned);
             crate::shares::clear(&self.instance);
         }
+        Ok(())
+    }
+
+    /// Put another policy in force; flows and states stay, as when rules are loaded again.
+    pub fn replace(&self, policy: &Policy<'_>) -> Result<()> {
+        let number = swap::generation(&self.instance, swap::active(&self.instance)) + 1;
+        swap::write_spare(&self.instance, policy, number)?;
+        swap::flip(&self.instance);
         Ok(())
     }
 

@@ -28,7 +28,7 @@ const REFUSED: &[(&str, &[&str])] = &[
         ],
     ),
     ("state-head.ipf", &["`keep` of a head with `quick`"]),
-    ("states-options.ipf", &["`newisn`", "`icmp-head`"]),
+    ("states-options.ipf", &["`newisn`"]),
 ];
 
 fn folder() -> PathBuf {

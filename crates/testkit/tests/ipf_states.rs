@@ -2,6 +2,8 @@
 //! model, the compiled image in user space, and the programs in the kernel. Same verdicts, same
 //! deciding rules, same counters, packet by packet, over conversations with gaps in time.
 
+#[path = "states/heads.rs"]
+mod heads;
 #[path = "states/talk.rs"]
 mod talk;
 
@@ -64,6 +66,12 @@ fn keep(rng: &mut Rng, tcp: bool) -> String {
     }
     if rng.u8(..5) == 0 {
         options.push("no-icmp-err");
+    }
+    if rng.u8(..4) == 0 {
+        options.push(one(
+            rng,
+            &["icmp-head in1", "icmp-head out1", "icmp-head e"],
+        ));
     }
     if rng.u8(..4) == 0 {
         let sources = [
@@ -191,6 +199,9 @@ fn text(rng: &mut Rng) -> String {
             "{action} {direction}{log}{quick}{on}{proto} {addresses}{flags}{with}{keeps}{group}{rate}\n"
         );
     }
+    if out.contains("icmp-head e") {
+        out += &heads::members(rng);
+    }
     out += one(
         rng,
         &["", "", "block in all\nblock out all\n", "block in all\n"],
@@ -217,6 +228,8 @@ fn lowered(text: &str, settings: &Settings) -> Option<(RuleSet, Policy)> {
     let (set, _) = RuleSet::of(&file);
     let options = LowerOptions {
         states_max: settings.state_max,
+        default_block: settings.default_block,
+        log_quick_ends: settings.log_quick_ends,
         lifetimes: settings.lifetimes,
         ..LowerOptions::default()
     };
@@ -260,6 +273,8 @@ struct Tally {
     blocked: u64,
     /// In the kernel: packets that went the short way.
     short_ways: u64,
+    /// Packets of a state that met rules: ICMP errors that a group passed.
+    judged: u64,
     /// Of rule sets of HP-UX: connections above a limit, and those within one.
     above: u64,
     within: u64,
@@ -292,6 +307,9 @@ impl Judges<'_> {
         tally.packets += 1;
         tally.fragments += u64::from(meant.by_fragment);
         tally.hits += u64::from(meant.state.is_some() && meant.matched.is_empty());
+        let error = facts.icmp.as_ref().is_some_and(|icmp| icmp.error);
+        let met_rules = meant.state.is_some() && !meant.matched.is_empty();
+        tally.judged += u64::from(error && met_rules);
         tally.made += u64::from(self.meaning.states.entries().len() > before);
         let exceeded = |m: &Meaning<'_>| m.limits.entries().map(|l| l.exceeded).sum::<u64>();
         tally.above += u64::from(exceeded(&self.meaning) > limits.0);

@@ -302,6 +302,8 @@ impl Flattener<'_, '_> {
                 }
             }
             Flow::Refuse => entry.flags = layout::FLAG_REFUSE,
+            // Whatever is proposed then, it is no verdict.
+            Flow::Withdraw => entry.flags = layout::FLAG_PROPOSE,
             Flow::AsLearned => {
                 // The number only says that the walk ends here.
                 (entry.verdict, entry.flags) = (2, layout::FLAG_AS_LEARNED);

@@ -66,6 +66,7 @@ pub fn records(policy: &Policy) -> Vec<Learner> {
             connections: limits.limit,
             alerts: limits.alerts.unwrap_or(0),
             kind: limits.kind.into(),
+            icmp_head: keeper.icmp_head.unwrap_or(0).into(),
             ..Learner::default()
         }
     };

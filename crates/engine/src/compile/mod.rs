@@ -270,6 +270,7 @@ pub(crate) fn features(entry: &Entry) -> u32 {
         layout::TEST_CT => layout::FEATURE_FLOW_FIELDS | layout::FEATURE_RARE,
         layout::TEST_HISTORY => layout::FEATURE_HISTORY,
         layout::TEST_LEARNED..=layout::TEST_IPF_WITH => layout::FEATURE_LEARNED,
+        layout::TEST_ICMP_HEAD => layout::FEATURE_LEARNED | layout::FEATURE_ICMP_HEAD,
         layout::TEST_DYNAMIC_LOOK..=layout::TEST_DYNAMIC_FORGET => {
             layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC
         }

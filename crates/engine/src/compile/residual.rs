@@ -9,8 +9,8 @@ use super::dynamic::Directory;
 use crate::history::Record;
 use crate::image::layout::{self, Test};
 use weir_policy::model::{
-    AddrMatch, AddrType, Cmp, Cond, CtField, DynamicTest, Lifetimes, MssOp, Op, Owner, PacketType,
-    RangeSet, RuleId, Test as ModelTest, TtlOp, handling,
+    AddrMatch, AddrType, Cmp, Cond, CtField, DynamicTest, IcmpHeadTest, Lifetimes, MssOp, Op,
+    Owner, PacketType, RangeSet, RuleId, Test as ModelTest, TtlOp, handling,
 };
 use zerocopy::IntoBytes;
 
@@ -78,8 +78,9 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
         Cond::Mark { value, mask } => (out.kind, out.a, out.b) = (layout::TEST_MARK, *value, *mask),
         Cond::State(mask) => (out.kind, out.a) = (layout::TEST_STATE, u32::from(mask.0)),
         Cond::ProposedBy(by) => (out.kind, out.a) = (layout::TEST_PROPOSED, by.0),
-        Cond::Ipsec { .. } | Cond::RouteBack { .. } => of_kernel(&test.cond, &mut out),
-        Cond::ReversePath(of) => (out.kind, out.a) = (layout::TEST_HANDLING, of.bit().into()),
+        Cond::Ipsec { .. } | Cond::RouteBack { .. } | Cond::ReversePath(_) => {
+            of_kernel(&test.cond, &mut out);
+        }
         Cond::Connmark { value, mask } => {
             (out.kind, out.a, out.b) = (layout::TEST_CONNMARK, *value, *mask);
         }
@@ -107,12 +108,10 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
         }
         Cond::Aside(aside) => super::aside::test(aside, &mut out, blob).map_err(unsupported)?,
         Cond::Length(set) => {
-            out.kind = layout::TEST_LENGTH;
-            (out.at, out.count) = blob.pairs(set);
+            (out.kind, (out.at, out.count)) = (layout::TEST_LENGTH, blob.pairs(set));
         }
         Cond::Ttl(compare) => {
-            out.kind = layout::TEST_TTL;
-            (out.small, out.a) = comparison(*compare);
+            (out.kind, (out.small, out.a)) = (layout::TEST_TTL, comparison(*compare))
         }
         Cond::Dscp(value) => {
             (out.kind, out.a, out.b) = (layout::TEST_TOS, u32::from(*value) << 2, 0xfc);
@@ -146,6 +145,7 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
         Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow | Cond::IpfWith(_) => {
             of_states(&test.cond, &mut out, blob);
         }
+        Cond::IcmpHead(test) => of_errors(*test, &mut out),
         Cond::Dynamic(test) => of_flows(*test, &mut out, blob),
         Cond::History(id) => {
             (out.kind, out.a) = (layout::TEST_HISTORY, id.0);
@@ -206,6 +206,18 @@ fn of_states(cond: &Cond, out: &mut Test, blob: &mut Blob) {
     }
 }
 
+/// Questions about ICMP errors that groups judge.
+fn of_errors(test: IcmpHeadTest, out: &mut Test) {
+    out.kind = layout::TEST_ICMP_HEAD;
+    (out.small, out.a) = match test {
+        IcmpHeadTest::Waits => (layout::ICMP_HEAD_WAITS, 0),
+        IcmpHeadTest::WaitsFor(group) => (layout::ICMP_HEAD_WAITS, group.into()),
+        IcmpHeadTest::Refused => (layout::ICMP_HEAD_REFUSED, 0),
+        IcmpHeadTest::Passes => (layout::ICMP_HEAD_PASSES, 0),
+        IcmpHeadTest::Blocked => (layout::ICMP_HEAD_BLOCKED, 0),
+    };
+}
+
 /// Questions about ipfw's states.
 fn of_flows(test: DynamicTest, out: &mut Test, blob: &mut Blob) {
     (out.kind, out.a, out.at) = match test {
@@ -222,6 +234,7 @@ fn of_kernel(cond: &Cond, out: &mut Test) {
             true => (handling::ROUTE_BACK_LOOSE, *marked),
             false => (handling::ROUTE_BACK, *marked),
         },
+        Cond::ReversePath(of) => (of.bit(), false),
         Cond::Ipsec { out: true } => (handling::IPSEC_OUT, false),
         _ => (handling::IPSEC_IN, false),
     };

@@ -167,7 +167,8 @@ fn is_plain(entry: &Entry, at: usize) -> bool {
     let pure = |test: &Test| {
         !matches!(
             test.kind,
-            layout::TEST_HISTORY | layout::TEST_LEARNED..=layout::TEST_IPF_WITH
+            layout::TEST_HISTORY | layout::TEST_LEARNED
+                ..=layout::TEST_IPF_WITH | layout::TEST_ICMP_HEAD
         )
     };
     entry.flags == 0

@@ -21,5 +21,7 @@ pub const FEATURE_METER: u32 = 256;
 pub const FEATURE_ASIDE: u32 = 512;
 /// Some of these look into payloads, which must be readable then.
 pub const FEATURE_PAYLOAD: u32 = 1024;
+/// Some state asks a group about ICMP errors; beside [`FEATURE_LEARNED`].
+pub const FEATURE_ICMP_HEAD: u32 = 2048;
 /// Entries of sets have lifetimes, so the clock in the header matters.
 pub const FEATURE_LIFETIMES: u32 = 8;

@@ -424,7 +424,7 @@ pub struct Entry {
     pub next_fail: u32,
 }
 
-/// With no verdict of its own: the verdict in the lowest two bits stands from here on.
+/// With no verdict of its own: the verdict in the lowest two bits stands from here on (0: none).
 pub const FLAG_PROPOSE: u8 = 0x80;
 /// If a proposal stands it decides, and the entry neither counts nor has a say.
 pub const FLAG_STANDING: u8 = 0x40;
@@ -505,7 +505,7 @@ pub const TEST_HANDLING: u8 = 23;
 /// The proposal that stands is of rule `a`.
 pub const TEST_PROPOSED: u8 = 24;
 /// The highest of them.
-pub const TEST_LAST: u8 = TEST_ASIDE;
+pub const TEST_LAST: u8 = TEST_ICMP_HEAD;
 /// What the kernel knows beside headers, or bytes: `small` is one of `ASIDE_*`, see [`aside`].
 pub const TEST_ASIDE: u8 = 33;
 /// History object `a`; its parameters at `at`.

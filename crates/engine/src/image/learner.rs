@@ -34,8 +34,10 @@ pub struct Learner {
     pub alerts: u32,
     /// HP's number for the kind of source.
     pub kind: u32,
+    /// Number of the group that judges ICMP errors about its packets; 0: none.
+    pub icmp_head: u32,
     /// Zero.
-    pub reserved: [u32; 2],
+    pub reserved: u32,
 }
 
 /// How long states live, in milliseconds: the parameters of [`super::layout::TEST_LEARNED`].
@@ -63,6 +65,18 @@ pub const TEST_LEARN: u8 = 26;
 pub const TEST_OUT_OF_WINDOW: u8 = 27;
 /// What IPFilter sees of headers: [`IpfWith`] at `at`.
 pub const TEST_IPF_WITH: u8 = 28;
+
+/// A question about an ICMP error that [`TEST_LEARNED`] left to a group: `small` is one of
+/// `ICMP_HEAD_*`.
+pub const TEST_ICMP_HEAD: u8 = 34;
+/// It waits for group `a`; 0: for any.
+pub const ICMP_HEAD_WAITS: u16 = 0;
+/// The verdict that stands isn't to accept.
+pub const ICMP_HEAD_REFUSED: u16 = 1;
+/// The group passes it: a state takes it.
+pub const ICMP_HEAD_PASSES: u16 = 2;
+/// The group blocks it: an older state takes it.
+pub const ICMP_HEAD_BLOCKED: u16 = 3;
 
 /// TCP segments in order only.
 pub const LEARN_STRICT: u32 = 1;

@@ -18,8 +18,8 @@ use crate::lookup::{Key, Lookup};
 use test::Answer;
 use weir_policy::eval::Passage;
 use weir_policy::model::{
-    Counters, CtState, Direction, DynamicTest, Family, Hook, IpfWith, Packet, RejectKind, RuleId,
-    Table, Transport, Verdict,
+    Counters, CtState, Direction, DynamicTest, Family, Hook, IcmpHeadTest, IpfWith, Packet,
+    RejectKind, RuleId, Table, Transport, Verdict,
 };
 
 /// The flow of the packet being judged.
@@ -72,6 +72,14 @@ pub trait Live {
     fn is_out_of_window(&self) -> bool;
     /// Whether a packet has what IPFilter's `with` asks for.
     fn ipf_with(&self, with: &IpfWith, packet: &Packet, passage: &Passage) -> Option<bool>;
+    /// Answers a question about an ICMP error that a group judges, but for the verdict that stands.
+    fn icmp_head(
+        &mut self,
+        test: IcmpHeadTest,
+        packet: &Packet,
+        passage: &Passage,
+        now_ms: u64,
+    ) -> bool;
     /// Makes a state of a learner; whether that was possible.
     fn learn(&mut self, id: u32, packet: &Packet, passage: &Passage, now_ms: u64) -> bool;
     /// Answers a question about ipfw's states.
@@ -231,7 +239,7 @@ impl<'b> Runner<'b> {
                 passage,
                 now_ms,
                 loaded_ms: self.loaded_ms,
-                proposed_by: standing.map(|(_, rule)| rule),
+                standing,
             };
             match context.all(&entry, live) {
                 Answer::Holds => {}
@@ -259,7 +267,9 @@ impl<'b> Runner<'b> {
             }
             if entry.flags & layout::FLAG_PROPOSE != 0 {
                 let proposed = entry.flags & layout::FLAG_VERDICT;
-                standing = Some((verdict(proposed, entry.reject), entry.rule));
+                // Without one, what stood is withdrawn.
+                let stands = || (verdict(proposed, entry.reject), entry.rule);
+                standing = (proposed != 0).then(stands);
             }
             if entry.flags & layout::FLAG_REFUSE != 0 {
                 standing.iter_mut().for_each(|s| s.0 = Verdict::Drop);

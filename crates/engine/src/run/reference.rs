@@ -6,7 +6,8 @@ use weir_policy::eval::history::Histories;
 use weir_policy::eval::track::{Seen, Tracker};
 use weir_policy::eval::{Learned, Locals, Passage};
 use weir_policy::model::{
-    AddrType, CtState, DynamicTest, Family, HistoryId, IpfWith, LearnerId, Packet, Policy,
+    AddrType, CtState, DynamicTest, Family, HistoryId, IcmpHeadTest, IpfWith, LearnerId, Packet,
+    Policy,
 };
 
 /// The reference memory of one policy.
@@ -106,6 +107,17 @@ impl Live for Reference {
 
     fn ipf_with(&self, with: &IpfWith, packet: &Packet, passage: &Passage) -> Option<bool> {
         self.learned.with_holds(with, packet, passage)
+    }
+
+    fn icmp_head(
+        &mut self,
+        test: IcmpHeadTest,
+        packet: &Packet,
+        passage: &Passage,
+        now_ms: u64,
+    ) -> bool {
+        let (learned, policy) = (&mut self.learned, &self.policy);
+        learned.icmp_head(test, policy, packet, passage, now_ms)
     }
 
     fn is_out_of_window(&self) -> bool {

@@ -7,7 +7,8 @@ use crate::image::Image;
 use crate::image::layout::{self, Entry, Test};
 use weir_policy::eval::{Passage, tcp_option};
 use weir_policy::model::{
-    CtState, Direction, DynamicTest, IpfWith, Packet, PacketType, RuleId, Transport, handling,
+    CtState, Direction, DynamicTest, IcmpHeadTest, IpfWith, Packet, PacketType, RuleId, Transport,
+    Verdict, handling,
 };
 use zerocopy::FromBytes;
 
@@ -34,8 +35,8 @@ pub struct Context<'c, 'b> {
     pub now_ms: u64,
     /// When the image was loaded.
     pub loaded_ms: u64,
-    /// The rule whose proposal stands.
-    pub proposed_by: Option<u32>,
+    /// The verdict that stands, and whose it is.
+    pub standing: Option<(Verdict, u32)>,
 }
 
 impl Context<'_, '_> {
@@ -85,7 +86,7 @@ impl Context<'_, '_> {
                 let bits = state as u8 | packet.handling & handling::TRANSLATED;
                 u32::from(bits) & test.a != 0
             }
-            layout::TEST_PROPOSED => self.proposed_by == Some(test.a),
+            layout::TEST_PROPOSED => self.standing.is_some_and(|(_, by)| by == test.a),
             layout::TEST_HANDLING => {
                 let changed = test.b != 0 && passage.mark != packet.mark;
                 u32::from(packet.handling) & test.a != 0 && !changed
@@ -127,6 +128,7 @@ impl Context<'_, '_> {
                 };
                 live.dynamic(asked, packet, self.now_ms)
             }
+            layout::TEST_ICMP_HEAD => self.icmp_head(test, live),
             layout::TEST_OUT_OF_WINDOW => live.is_out_of_window(),
             layout::TEST_HISTORY => live.history(test.a, packet, self.now_ms),
             layout::TEST_UNTIL => self.now_ms < self.loaded_ms + u64::from(test.a) * 1000,
@@ -139,6 +141,20 @@ impl Context<'_, '_> {
             layout::TEST_ASIDE => return self.aside(test),
             _ => return self.transport(test),
         })
+    }
+
+    fn icmp_head(&self, test: &Test, live: &mut impl Live) -> bool {
+        let asked = match (test.small, test.a as u8) {
+            (layout::ICMP_HEAD_WAITS, 0) => IcmpHeadTest::Waits,
+            (layout::ICMP_HEAD_WAITS, group) => IcmpHeadTest::WaitsFor(group),
+            (layout::ICMP_HEAD_PASSES, _) => IcmpHeadTest::Passes,
+            (layout::ICMP_HEAD_BLOCKED, _) => IcmpHeadTest::Blocked,
+            _ => {
+                let refuses = |(verdict, _)| verdict != Verdict::Accept;
+                return self.standing.is_some_and(refuses);
+            }
+        };
+        live.icmp_head(asked, self.packet, self.passage, self.now_ms)
     }
 
     fn transport(&self, test: &Test) -> Option<bool> {

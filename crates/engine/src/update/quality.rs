@@ -13,6 +13,11 @@ const COST_MAX: f64 = 1.1;
 const TAKEN_MAX: f64 = 0.125;
 /// The share of room that has to be untouched.
 const ROOM_MIN: f64 = 0.25;
+/// How much of the records of tables may be written anew, as a share of them: records of one table
+/// then lie apart, and filters and ranks of their slots say less, which packets pay for with lines
+/// that are far away. Of fewer bytes than the second all is in near caches.
+const REWRITTEN_MAX: f64 = 1.0;
+const REWRITTEN_ENOUGH: u64 = 1 << 20;
 /// Counters that have to be free.
 const COUNTERS_MIN: usize = 512;
 
@@ -31,12 +36,25 @@ impl Live {
         self.places.iter().map(Place::cost).fold(1.0, f64::max)
     }
 
+    /// Whether groups of tables were written anew too often.
+    fn is_rewritten(&self) -> bool {
+        let tables = self
+            .places
+            .iter()
+            .flat_map(|place| &place.root.spare.tables);
+        let bytes = tables.map(|table| u64::from(table.records) * u64::from(table.record));
+        let records = bytes.sum::<u64>() as f64;
+        let rewritten = self.room.small_bytes();
+        rewritten > REWRITTEN_ENOUGH && rewritten as f64 > records * REWRITTEN_MAX
+    }
+
     /// Whether the image should be built anew.
     pub fn is_worn(&self) -> bool {
         let taken =
             |place: &Place| place.taken > 0 && place.taken as f64 > place.free as f64 * TAKEN_MAX;
         let counters = self.free_rules.len() + self.leaving_rules.len();
         self.cost() > COST_MAX
+            || self.is_rewritten()
             || self.places.iter().any(taken)
             || self.room.untouched() < ROOM_MIN
             || counters < COUNTERS_MIN

@@ -20,6 +20,8 @@ pub struct Room {
     /// Blocks that packets under way may still read.
     leaving: Vec<(u32, usize)>,
     leaving_bytes: u32,
+    /// Bytes of small blocks that were ever taken.
+    small_bytes: u64,
 }
 
 /// Class and bytes of a block for so many bytes.
@@ -42,12 +44,16 @@ impl Room {
             free: vec![Vec::new(); CLASSES],
             leaving: Vec::new(),
             leaving_bytes: 0,
+            small_bytes: 0,
         }
     }
 
     /// A block, and how many bytes it has.
     pub fn take(&mut self, bytes: u32) -> Option<(u32, u32)> {
         let (class, size) = class(bytes);
+        if class <= SMALL_UNITS as usize {
+            self.small_bytes += u64::from(size);
+        }
         if let Some(known) = self.free[class].pop() {
             return Some((known, size));
         }
@@ -85,6 +91,11 @@ impl Room {
     /// Whether those are most of what there is.
     pub fn is_pressed(&self) -> bool {
         self.leaving_bytes > (self.end - self.begins) / 2
+    }
+
+    /// Bytes of small blocks, which groups of tables are, that were ever taken.
+    pub fn small_bytes(&self) -> u64 {
+        self.small_bytes
     }
 
     /// The share that was never used yet.

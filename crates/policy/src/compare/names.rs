@@ -9,8 +9,8 @@
 
 use super::walk::nested;
 use crate::model::{
-    Cond, Flow, HistoryId, HistoryKind, IpfKeeper, Keeper, LearnerId, Op, Policy, Rule, RuleId,
-    SetField, SetId, Test,
+    Cond, Flow, HistoryId, HistoryKind, IcmpHeadTest, IpfKeeper, Keeper, LearnerId, Op, Policy,
+    Rule, RuleId, SetField, SetId, Test,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -77,7 +77,8 @@ impl Names {
         let texts = self.tests.values().map(|named| named.text.as_str());
         let mut out: Vec<(&str, bool)> = texts
             .filter_map(|text| {
-                let asks = text.starts_with(OF_A_STATE) || text.starts_with(BESIDE_A_WINDOW);
+                let of_states = [OF_A_STATE, BESIDE_A_WINDOW, OF_AN_ERROR];
+                let asks = of_states.iter().any(|begin| text.starts_with(begin));
                 let makes = text.contains(MAKES_A_STATE);
                 (asks || makes).then_some((text, !asks))
             })
@@ -160,7 +161,7 @@ impl Names {
         for test in &rule.tests {
             nested(test, &mut |test| {
                 plain &= match test.cond {
-                    Cond::ProposedBy(_) => false,
+                    Cond::ProposedBy(_) | Cond::IcmpHead(_) => false,
                     Cond::Mark { .. } => !self.marks,
                     Cond::Connmark { .. } => !self.connmarks && !self.untracks,
                     Cond::Tos { .. } | Cond::Dscp(_) | Cond::EcnIp(_) => !self.tos,
@@ -189,6 +190,7 @@ fn may_be_unknown(cond: &Cond) -> bool {
             | Cond::Learned
             | Cond::Learn(_)
             | Cond::OutOfWindow
+            | Cond::IcmpHead(_)
             | Cond::IpfWith(_)
     )
 }
@@ -207,6 +209,8 @@ fn mark_of(cond: &Cond) -> u64 {
 fn unknown((policy, chain): (&Policy, &str), test: &Test, before: &str) -> Option<(String, bool)> {
     match &test.cond {
         Cond::Learned => Some((format!("{OF_A_STATE} ({chain})"), false)),
+        // Each state that asks is another one.
+        Cond::IcmpHead(test) => error_of_state(policy, *test).map(|text| (text, true)),
         Cond::OutOfWindow => Some((format!("{BESIDE_A_WINDOW} ({chain})"), false)),
         Cond::Learn(id) => {
             let limited = match policy.learners[id.0 as usize].keeper {
@@ -251,8 +255,28 @@ fn history(policy: &Policy, id: HistoryId) -> String {
 const OF_A_STATE: &str = "state of a packet";
 /// The text of its belonging to one but for the window.
 const BESIDE_A_WINDOW: &str = "state missed by its window";
+/// The begin of the texts of what is asked about ICMP errors.
+const OF_AN_ERROR: &str = "ICMP error";
 /// The begin of the text of a state's making.
 const MAKES_A_STATE: &str = "state kept:";
+
+/// What is asked about an ICMP error that a group judges, but for the verdict that stands.
+fn error_of_state(policy: &Policy, test: IcmpHeadTest) -> Option<String> {
+    let group = |number| group_of(policy, number);
+    Some(match test {
+        IcmpHeadTest::Waits => format!("{OF_AN_ERROR} that a group judges"),
+        IcmpHeadTest::WaitsFor(number) => format!("{OF_AN_ERROR} that {} judges", group(number)),
+        IcmpHeadTest::Refused => return None,
+        IcmpHeadTest::Passes => format!("{OF_AN_ERROR} that a state takes"),
+        IcmpHeadTest::Blocked => format!("{OF_AN_ERROR} that an older state takes"),
+    })
+}
+
+/// The name of a group that judges ICMP errors.
+fn group_of(policy: &Policy, number: u8) -> &str {
+    let at = usize::from(number).wrapping_sub(1);
+    policy.icmp_heads.get(at).map_or("?", String::as_str)
+}
 
 fn learns(cond: &Cond) -> bool {
     matches!(cond, Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow)
@@ -262,7 +286,7 @@ fn learns(cond: &Cond) -> bool {
 fn learner(policy: &Policy, id: LearnerId) -> String {
     let learner = &policy.learners[id.0 as usize];
     let mut text = match learner.keeper {
-        Keeper::Ipf(keeper) => ipf_state(&keeper),
+        Keeper::Ipf(keeper) => ipf_state(policy, &keeper),
         Keeper::Ipfw(keeper) => format!("{MAKES_A_STATE} {keeper:?}"),
     };
     let [four, six] = learner.verdicts.map(super::verdict_word);
@@ -280,7 +304,7 @@ fn learner(policy: &Policy, id: LearnerId) -> String {
 }
 
 /// Every field of what IPFilter keeps, in its own words.
-fn ipf_state(keeper: &IpfKeeper) -> String {
+fn ipf_state(policy: &Policy, keeper: &IpfKeeper) -> String {
     let mut text = MAKES_A_STATE.to_owned();
     let mut add = |there: bool, word: &str| {
         if there {
@@ -298,6 +322,9 @@ fn ipf_state(keeper: &IpfKeeper) -> String {
     add(keeper.any_interface, "any interface");
     if let Some(limit) = keeper.limit {
         let _ = write!(text, " limit {limit}");
+    }
+    if let Some(group) = keeper.icmp_head {
+        let _ = write!(text, " icmp-head {}", group_of(policy, group));
     }
     if let Some((forward, reverse)) = keeper.age {
         let _ = write!(text, " age {forward}/{reverse}");

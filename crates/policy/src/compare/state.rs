@@ -114,6 +114,8 @@ pub enum Change {
     DecideProposedBy(Who),
     /// A pass that stands becomes a drop.
     Refuse,
+    /// No verdict stands any more.
+    Withdraw,
     /// The end of a root.
     End(Verdict, Who),
     /// The next list of rules begins for what was accepted.
@@ -174,6 +176,7 @@ impl State {
             Change::Refuse => {
                 next.standing = next.standing.map(|(_, by)| (Verdict::Drop, by));
             }
+            Change::Withdraw => next.standing = None,
             Change::End(verdict, who) => {
                 let (verdict, by) = next.standing.unwrap_or((*verdict, *who));
                 (next.verdict, next.by) = (Some(verdict), by);

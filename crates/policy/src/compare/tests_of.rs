@@ -10,7 +10,7 @@ use super::space::{Space, Unknown};
 use super::state::Who;
 use super::truth::Truth;
 use super::walk::{Matched, Walk};
-use crate::model::{Cond, Hook, IfPattern, RuleId, Test};
+use crate::model::{Cond, Hook, IcmpHeadTest, IfPattern, RuleId, Test, Verdict};
 
 /// The bit of [`crate::model::CtState::Untracked`].
 const UNTRACKED: u8 = 16;
@@ -62,6 +62,14 @@ impl Walk<'_, '_> {
                 })?;
                 self.space.either(yes)?
             }
+            Cond::IcmpHead(IcmpHeadTest::Refused) => {
+                let yes = self.where_state(live, |state| {
+                    state
+                        .standing
+                        .is_some_and(|(verdict, _)| verdict != Verdict::Accept)
+                })?;
+                self.space.either(yes)?
+            }
             Cond::Ct(_) => {
                 let has = self.flow(live)?;
                 let yes = self.unknown(rule, number, out)?;
@@ -71,6 +79,7 @@ impl Walk<'_, '_> {
             | Cond::Learned
             | Cond::Learn(_)
             | Cond::OutOfWindow
+            | Cond::IcmpHead(_)
             | Cond::IpfWith(_)
             | Cond::RouteBack { .. }
             | Cond::ReversePath(_)

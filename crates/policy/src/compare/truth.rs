@@ -477,6 +477,7 @@ fn header(cond: &Cond) -> Option<Header> {
         | Cond::Learned
         | Cond::Learn(_)
         | Cond::OutOfWindow
+        | Cond::IcmpHead(_)
         | Cond::IpfWith(_)
         | Cond::Dynamic(_)
         | Cond::Any(_) => None,

@@ -254,6 +254,7 @@ impl<'a, 'p> Walk<'a, 'p> {
                 return self.change(yes, live, &change);
             }
             Flow::Refuse => return self.change(yes, live, &Change::Refuse),
+            Flow::Withdraw => return self.change(yes, live, &Change::Withdraw),
         };
         let mut come = self.space.diagram.select(yes, live, NO)?;
         let stay = self.space.diagram.select(yes, NO, live)?;

@@ -89,7 +89,11 @@ pub fn of_condition(cond: &Cond) -> Culprit {
             "a state of connection tracking",
             TRACKED,
         ),
-        Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow | Cond::Dynamic(_) => (
+        Cond::Learned
+        | Cond::Learn(_)
+        | Cond::OutOfWindow
+        | Cond::IcmpHead(_)
+        | Cond::Dynamic(_) => (
             &[
                 "keep state",
                 "keep-state",
@@ -137,11 +141,7 @@ pub fn of_condition(cond: &Cond) -> Culprit {
         ),
         Cond::Owner(_) => (&["owner", "uid", "gid"], "the owner of a socket", REWRITE),
         Cond::Ipsec { .. } => (&["-m policy", "policy"], "IPsec", REWRITE),
-        Cond::ReversePath(_) => (
-            &["verrevpath", "antispoof"],
-            "the way back to a source",
-            REWRITE,
-        ),
+        Cond::ReversePath(_) => (&["verrevpath", "antispoof"], "the way back", REWRITE),
         Cond::IpfWith(_) => (&["with", "and"], "what `with` asks of headers", REWRITE),
         Cond::TcpMss(_) => (&["tcpmss"], "the maximum segment size", REWRITE),
         Cond::AhSpi(_) | Cond::EspSpi(_) => (&["--ahspi", "--espspi"], "an SPI", REWRITE),

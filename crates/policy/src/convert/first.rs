@@ -9,7 +9,9 @@
 //! Refused: skips over proposals that lead into each other, and skips within groups that propose.
 
 use super::culprit::Culprit;
-use crate::model::{Chain, ChainId, Cond, Flow, Op, Policy, Rule, RuleId, Test, Verdict};
+use crate::model::{
+    Chain, ChainId, Cond, Flow, IcmpHeadTest, Op, Policy, Rule, RuleId, Test, Verdict,
+};
 use std::collections::{BTreeMap, HashMap};
 
 /// A rule that keeps another from being converted, and why.
@@ -302,6 +304,7 @@ fn append(out: &mut Vec<Rule>, rules: Vec<Rule>) {
 pub fn without_states(policy: &Policy) -> Policy {
     let mut out = policy.clone();
     let learns = |test: &Test| matches!(test.cond, Cond::Learn(_));
+    let waits = |test: &Test| test.cond == Cond::IcmpHead(IcmpHeadTest::Waits);
     for chain in &mut out.chains {
         let makers: Vec<RuleId> = chain
             .rules
@@ -311,8 +314,16 @@ pub fn without_states(policy: &Policy) -> Policy {
             .collect();
         let mut kept = Vec::with_capacity(chain.rules.len());
         let mut starts = Vec::with_capacity(chain.rules.len() + 1);
-        for rule in std::mem::take(&mut chain.rules) {
+        let mut asked = 0;
+        for (at, rule) in std::mem::take(&mut chain.rules).into_iter().enumerate() {
             starts.push(kept.len() as u32);
+            // No state asks a group about an ICMP error: what is skipped then is never met.
+            if let (Flow::Skip(to), true) = (rule.flow, rule.tests.iter().any(waits)) {
+                asked = asked.max(to as usize);
+            }
+            if at < asked {
+                continue;
+            }
             let looks = rule
                 .tests
                 .iter()

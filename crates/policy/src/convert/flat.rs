@@ -151,7 +151,11 @@ impl<W: Words> Flat<'_, '_, W> {
             },
             Flow::Jump(target) => return self.call(rule, &tests, target, None),
             Flow::Goto(target) => return self.call(rule, &tests, target, Some(ends.back)),
-            Flow::Propose(_) | Flow::Head { .. } | Flow::AsLearned | Flow::Refuse => {
+            Flow::Propose(_)
+            | Flow::Head { .. }
+            | Flow::AsLearned
+            | Flow::Refuse
+            | Flow::Withdraw => {
                 let culprit = Culprit::new(&[], "this rule", "write it by hand");
                 return Err(Stop::Here(culprit));
             }

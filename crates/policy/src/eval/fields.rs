@@ -124,6 +124,7 @@ pub fn pure_condition(
         | Cond::Learned
         | Cond::Learn(_)
         | Cond::OutOfWindow
+        | Cond::IcmpHead(_)
         | Cond::IpfWith(_)
         | Cond::Dynamic(_)
         | Cond::Any(_) => return None,

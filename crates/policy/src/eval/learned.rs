@@ -14,7 +14,8 @@ use super::ipf::state::{self, Hit, NewState};
 use super::ipf::{Flags, IpfPacket, Settings, may_be_kept, sources_fit};
 use crate::dialect::ipf::words::attribute;
 use crate::model::{
-    Hook, IpfKeeper, IpfWith, Keeper, Learner, LearnerId, Packet, Policy, RejectKind, Verdict,
+    Hook, IcmpHeadTest, IpfKeeper, IpfWith, Keeper, Learner, LearnerId, Packet, Policy, RejectKind,
+    Verdict,
 };
 
 /// The state that a packet was found to belong to.
@@ -42,6 +43,8 @@ pub struct Learned {
     fragments: Fragments,
     pub(super) found: Option<Found>,
     out_of_window: bool,
+    /// States that an ICMP error may be of, oldest first: the last one waits for its group.
+    waiting: Vec<Hit>,
 }
 
 /// What a learner says of a packet.
@@ -70,6 +73,7 @@ impl Learned {
     /// A new packet comes.
     pub fn begin(&mut self) {
         (self.found, self.out_of_window) = (None, false);
+        self.waiting.clear();
         self.dynamic.begin();
     }
 
@@ -161,8 +165,21 @@ impl Learned {
             .find(&facts, &mut attributes, now_ms, &self.settings);
         self.out_of_window = attributes & attribute::OOW != 0;
         if hit.is_none() && facts.icmp.as_ref().is_some_and(|icmp| icmp.error) {
+            self.waiting = self.states.of_error(&facts);
+            self.waiting.reverse();
             hit = self.of_error(learners, &facts);
         }
+        self.is_of(hit, learners, &facts, now_ms) || self.known_limit(policy, &facts, now_ms)
+    }
+
+    /// The packet is of a state, which is noted, or of none.
+    fn is_of(
+        &mut self,
+        hit: Option<Hit>,
+        learners: &[Learner],
+        facts: &IpfPacket,
+        now_ms: u64,
+    ) -> bool {
         self.found = hit.map(|hit| Found {
             learner: LearnerId(self.states.get(hit.at).rule as u32),
             reverse: hit.reverse,
@@ -170,12 +187,12 @@ impl Learned {
         });
         if let Some(found) = self.found {
             let learner = &learners[found.learner.0 as usize];
-            let passes = learner.verdict(packet.family) == Verdict::Accept;
+            let passes = learner.verdict(facts.family) == Verdict::Accept;
             if passes && keeper(learner).is_some_and(|keeper| keeper.fragments.is_some()) {
-                self.keep_fragments(learner, found.learner, &facts, now_ms);
+                self.keep_fragments(learner, found.learner, facts, now_ms);
             }
         }
-        hit.is_some() || self.known_limit(policy, &facts, now_ms)
+        hit.is_some()
     }
 
     /// Remembers the datagram of a fragment that made a state.
@@ -198,15 +215,69 @@ impl Learned {
         self.fragments.add(facts, rule, strict, now_ms, life);
     }
 
-    /// The state that an ICMP error belongs to.
+    /// The state that an ICMP error belongs to, of those that are waiting; none as soon as one asks
+    /// a group.
     fn of_error(&mut self, learners: &[Learner], facts: &IpfPacket) -> Option<Hit> {
-        let hits = self.states.of_error(facts);
-        let states = &mut self.states;
-        hits.into_iter().find(|hit| {
-            let learner = &learners[states.get(hit.at).rule];
-            keeper(learner).is_some_and(|keeper| !keeper.no_icmp_errors)
-                && states.allow_error(*hit, facts)
-        })
+        while let Some(&hit) = self.waiting.last() {
+            let asks = self.keeper_of(learners, hit);
+            if asks.is_some_and(|keeper| keeper.icmp_head.is_some()) {
+                return None;
+            }
+            self.waiting.pop();
+            if self.takes(learners, hit, facts) {
+                return Some(hit);
+            }
+        }
+        None
+    }
+
+    fn keeper_of<'l>(&self, learners: &'l [Learner], hit: Hit) -> Option<&'l IpfKeeper> {
+        keeper(&learners[self.states.get(hit.at).rule])
+    }
+
+    /// Whether an ICMP error belongs to a state.
+    fn takes(&mut self, learners: &[Learner], hit: Hit, facts: &IpfPacket) -> bool {
+        let keeper = self.keeper_of(learners, hit);
+        keeper.is_some_and(|keeper| !keeper.no_icmp_errors) && self.states.allow_error(hit, facts)
+    }
+
+    /// Answers a question about an ICMP error that a group judges; that about the verdict which
+    /// stands is the evaluator's.
+    pub fn icmp_head(
+        &mut self,
+        test: IcmpHeadTest,
+        policy: &Policy,
+        packet: &Packet,
+        passage: &Passage,
+        now_ms: u64,
+    ) -> bool {
+        let learners = &policy.learners;
+        // A state that was found leaves those behind it without a question.
+        if self.found.is_some() {
+            return false;
+        }
+        let Some(&hit) = self.waiting.last() else {
+            return false;
+        };
+        let passes = match test {
+            IcmpHeadTest::Waits => return true,
+            IcmpHeadTest::WaitsFor(group) => {
+                let keeper = self.keeper_of(learners, hit);
+                return keeper.is_some_and(|keeper| keeper.icmp_head == Some(group));
+            }
+            IcmpHeadTest::Refused => return false,
+            IcmpHeadTest::Passes => true,
+            IcmpHeadTest::Blocked => false,
+        };
+        let Some(facts) = self.facts(packet, passage) else {
+            return false;
+        };
+        self.waiting.pop();
+        let hit = match passes && self.takes(learners, hit, &facts) {
+            true => Some(hit),
+            false => self.of_error(learners, &facts),
+        };
+        self.is_of(hit, learners, &facts, now_ms)
     }
 
     /// Makes a state, and remembers a fragment's datagram, as the learner says; false where a

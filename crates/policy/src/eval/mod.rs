@@ -27,8 +27,8 @@ pub use learned::{Found, Learned, learned_verdict};
 pub use sets::Sets;
 
 use crate::model::{
-    ChainId, Cond, Counters, CtState, Family, Flow, Hook, Op, Packet, Policy, RangeSet, Rule,
-    RuleId, Table, Test, Transport, Verdict,
+    ChainId, Cond, Counters, CtState, Family, Flow, Hook, IcmpHeadTest, Op, Packet, Policy,
+    RangeSet, Rule, RuleId, Table, Test, Transport, Verdict,
 };
 use history::Histories;
 use track::{Seen, Tracker};
@@ -287,6 +287,10 @@ impl<'p> Evaluator<'p> {
                     standing.iter_mut().for_each(|s| s.0 = Verdict::Drop);
                     continue;
                 }
+                Flow::Withdraw => {
+                    *standing = None;
+                    continue;
+                }
                 Flow::AsLearned => return self.as_learned(packet, out),
             };
             let place = (target, table, depth + 1);
@@ -369,6 +373,9 @@ impl<'p> Evaluator<'p> {
         for (at, test) in rule.tests.iter().enumerate() {
             let truth = match &test.cond {
                 Cond::ProposedBy(rule) => standing.is_some_and(|(_, by)| by == *rule).into(),
+                Cond::IcmpHead(IcmpHeadTest::Refused) => standing
+                    .is_some_and(|(verdict, _)| verdict != Verdict::Accept)
+                    .into(),
                 _ => self.test(test, packet, passage, now_ms),
             };
             match truth {
@@ -419,6 +426,11 @@ impl<'p> Evaluator<'p> {
             Cond::Dynamic(test) => {
                 let (learned, policy) = (&mut self.learned, self.policy);
                 learned.asks(*test, policy, packet, now_ms).into()
+            }
+            Cond::IcmpHead(test) => {
+                let (learned, policy) = (&mut self.learned, self.policy);
+                let holds = learned.icmp_head(*test, policy, packet, passage, now_ms);
+                holds.into()
             }
             Cond::IpfWith(with) => match self.learned.with_holds(with, packet, passage) {
                 Some(holds) => holds.into(),

@@ -60,6 +60,8 @@ pub enum Flow {
     AsLearned,
     /// The verdict that stands becomes a drop, of the same rule.
     Refuse,
+    /// No verdict stands any more.
+    Withdraw,
 }
 
 /// Something done to or noted about a packet while evaluation goes on.

@@ -4,7 +4,8 @@
 //! of a packet made here) does not hold, negated or not.
 
 use super::{
-    Aside, DynamicTest, HistoryId, IpfWith, LearnerId, RangeSet, SetField, SetId, handling,
+    Aside, DynamicTest, HistoryId, IcmpHeadTest, IpfWith, LearnerId, RangeSet, SetField, SetId,
+    handling,
 };
 
 /// A condition, possibly negated.
@@ -283,6 +284,8 @@ pub enum Cond {
     Learn(LearnerId),
     /// [`Cond::Learned`] found a state that the packet is of, but for its place in the window.
     OutOfWindow,
+    /// A question about an ICMP error whose states ask a group.
+    IcmpHead(IcmpHeadTest),
     /// What IPFilter sees of headers.
     IpfWith(IpfWith),
     /// A question about ipfw's states.
@@ -302,6 +305,7 @@ impl Cond {
             | Cond::Learned
             | Cond::Learn(_)
             | Cond::OutOfWindow
+            | Cond::IcmpHead(_)
             | Cond::Dynamic(_) => true,
             Cond::Any(tests) => tests.iter().any(|test| test.cond.remembers()),
             _ => false,

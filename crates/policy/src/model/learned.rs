@@ -60,6 +60,9 @@ pub struct IpfKeeper {
     pub loose: bool,
     /// ICMP errors about its packets are none of its own.
     pub no_icmp_errors: bool,
+    /// Number of the group that judges ICMP errors about its packets first: its place in
+    /// [`super::Policy::icmp_heads`], plus one.
+    pub icmp_head: Option<u8>,
     /// The rule said `on -`: the interface doesn't matter.
     pub any_interface: bool,
     /// States of this rule at once.
@@ -75,6 +78,24 @@ pub struct IpfKeeper {
     pub allocation: Option<Allocation>,
     /// A number for the rule that its limits are no part of, so that changed ones count on.
     pub identity: u32,
+}
+
+/// A question about an ICMP error that quotes packets of states. Of such a state
+/// [`super::Cond::Learned`] asks the group that its rule named by `icmp-head`, if it named one: it
+/// doesn't hold then, and the error waits for the group's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IcmpHeadTest {
+    /// It waits for some group's answer.
+    Waits,
+    /// It waits for that of the group with this number, see [`IpfKeeper::icmp_head`].
+    WaitsFor(u8),
+    /// A verdict stands, and it isn't to accept.
+    Refused,
+    /// The answer is that it passes; holds where a state takes it. Where the one that asked
+    /// doesn't, older ones are tried, until one takes it or asks in its turn.
+    Passes,
+    /// The answer is that it doesn't; older states are tried.
+    Blocked,
 }
 
 /// HP-UX's `keep limit`: a new connection counts for its source, destination and port, and later

@@ -33,7 +33,9 @@ pub use history::{
     ConnLimit, HashKey, HashLimit, HistoryId, HistoryKind, HistoryObject, Limit, Recent,
     RecentAction, Statistic, TimeWindow,
 };
-pub use learned::{Allocation, IpfKeeper, IpfWith, Keeper, Learner, LearnerId, Lifetimes};
+pub use learned::{
+    Allocation, IcmpHeadTest, IpfKeeper, IpfWith, Keeper, Learner, LearnerId, Lifetimes,
+};
 pub use meter::{Meter, MeterKey, MeterRoom};
 pub use packet::handling;
 pub use packet::{CtState, Direction, Fragment, Packet, PacketType, Transport};

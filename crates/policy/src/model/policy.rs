@@ -161,6 +161,8 @@ pub struct Policy {
     pub histories: Vec<HistoryObject>,
     /// What rules remember as states.
     pub learners: Vec<Learner>,
+    /// Groups that judge ICMP errors about packets of states, see [`super::IpfKeeper::icmp_head`].
+    pub icmp_heads: Vec<String>,
     /// States at once, but for those of IPFilter's learners with a limit of their own.
     pub states_max: u32,
     /// How long those of IPFilter's learners live.

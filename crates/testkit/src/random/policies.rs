@@ -530,11 +530,14 @@ fn rare(rng: &mut Rng, sets: &[NamedSet], state: bool) -> Cond {
     let (a, b) = (rng.u16(20..200), rng.u16(20..1500));
     match rng.u8(..10) {
         9 => Cond::Aside(super::aside::condition(rng)),
-        7 if rng.bool() => match (rng.bool(), rng.bool()) {
-            (true, _) if a % 3 == 0 => Cond::ReversePath(ReversePath::Verified),
-            (false, _) if a % 3 == 0 => Cond::ReversePath(ReversePath::NotSpoofed),
-            (loose, marked) => Cond::RouteBack { loose, marked },
+        7 if rng.bool() => Cond::RouteBack {
+            loose: rng.bool(),
+            marked: rng.bool(),
         },
+        7 if rng.bool() => Cond::ReversePath(*pick(
+            rng,
+            &[ReversePath::Verified, ReversePath::NotSpoofed],
+        )),
         7 => Cond::Ipsec { out: rng.bool() },
         0 => Cond::Length(RangeSet::range(a.min(b), a.max(b))),
         1 => Cond::Ttl(*pick(rng, &[Cmp::Eq(64), Cmp::Lt(64), Cmp::Gt(1)])),

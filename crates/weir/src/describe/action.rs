@@ -62,6 +62,7 @@ pub fn flow(policy: &Policy, flow: Flow) -> String {
         Flow::Skip(_) => "skips rules".to_owned(),
         Flow::AsLearned => "what the rule said that made its state".to_owned(),
         Flow::Refuse => "drop in place of the verdict so far".to_owned(),
+        Flow::Withdraw => "takes the verdict so far back".to_owned(),
         Flow::Propose(proposed) => format!("{} for now", verdict(proposed)),
         Flow::Head {
             verdict: proposed,

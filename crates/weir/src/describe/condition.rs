@@ -7,8 +7,8 @@ use super::aside::aside;
 use super::values::{addresses, mac, masked, numbers};
 use crate::spec::{flag_names, protocol};
 use weir_policy::model::{
-    AddrType, Cmp, Cond, CtField, DynamicTest, Family, HistoryKind, IfPattern, Owner, OwnerRange,
-    PacketType, Policy, RecentAction, ReversePath, SetField, Statistic, Test,
+    AddrType, Cmp, Cond, CtField, DynamicTest, Family, HistoryKind, IcmpHeadTest, IfPattern, Owner,
+    OwnerRange, PacketType, Policy, RecentAction, ReversePath, SetField, Statistic, Test,
 };
 
 /// A test in words.
@@ -93,10 +93,25 @@ fn condition(policy: &Policy, family: Family, cond: &Cond) -> String {
         Cond::Dynamic(DynamicTest::Look(_)) => "a state is found".to_owned(),
         Cond::Dynamic(DynamicTest::Of(_)) => "the state is of its rule".to_owned(),
         Cond::Dynamic(DynamicTest::Forget) => "states may be asked for again".to_owned(),
+        Cond::IcmpHead(asked) => icmp_head(policy, *asked),
         Cond::IpfWith(_) => "headers as `with` asks for".to_owned(),
         Cond::OutOfWindow => "of a state, but outside its window".to_owned(),
         Cond::History(id) => history(&policy.histories[id.0 as usize].kind),
         _ => transport(cond),
+    }
+}
+
+fn icmp_head(policy: &Policy, asked: IcmpHeadTest) -> String {
+    match asked {
+        IcmpHeadTest::Waits => "an ICMP error of a state whose group is asked".to_owned(),
+        IcmpHeadTest::WaitsFor(group) => {
+            let at = usize::from(group).wrapping_sub(1);
+            let name = policy.icmp_heads.get(at).map_or("?", String::as_str);
+            format!("an ICMP error of a state that group {name} judges")
+        }
+        IcmpHeadTest::Refused => "the group blocks it".to_owned(),
+        IcmpHeadTest::Passes => "the state takes it, or an older one".to_owned(),
+        IcmpHeadTest::Blocked => "an older state takes it".to_owned(),
     }
 }
 

@@ -96,6 +96,7 @@ pub fn observed(cond: &Cond, packet: &Packet, moment: Moment, locals: &Locals) -
         | Cond::Learned
         | Cond::Learn(_)
         | Cond::OutOfWindow
+        | Cond::IcmpHead(_)
         | Cond::IpfWith(_)
         | Cond::Dynamic(_)
         | Cond::History(_) => return None,

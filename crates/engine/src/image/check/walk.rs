@@ -185,8 +185,7 @@ impl Checker<'_, '_> {
             }
         }
         let proposes = entry.flags & FLAG_PROPOSE != 0;
-        let named =
-            !proposes || entry.verdict == 0 && entry.rules == 1 && entry.flags & FLAG_VERDICT != 0;
+        let named = !proposes || entry.verdict == 0 && entry.rules == 1;
         let all = FLAG_PROPOSE | FLAG_STANDING | FLAG_VERDICT | FLAG_AS_LEARNED | FLAG_REFUSE;
         let known = entry.flags & !all == 0;
         hold(known && named, "what an entry proposes")?;
@@ -249,6 +248,7 @@ impl Checker<'_, '_> {
                 let header = self.image.header();
                 let verdicts = learner.verdict.iter().all(|v| (1..=3).contains(v));
                 hold(verdicts, "the verdict of a learner")?;
+                hold(learner.icmp_head < 256, "the group of a learner")?;
                 hold(learner.rule < header.rule_count, "the rule of a learner")
             }
             TEST_LEARNED => self.array(test.at, 1, size_of::<Lifetimes>(), "lifetimes"),

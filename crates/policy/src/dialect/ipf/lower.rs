@@ -7,7 +7,8 @@
 //! deciding rule logs is logged behind the list, if its proposal still stands there. Accounting
 //! lists are chains of their own, in front of `in` and, for what passed, behind `out`.
 //!
-//! Where rules keep states, each list begins with a look at them (`keep`).
+//! Where rules keep states, each list begins with a look at them (`keep`), and with what groups say
+//! of ICMP errors about them (`errors`).
 //!
 //! Not here yet, refused by name: whatever sends packets elsewhere, and conditions that
 //! [`crate::model::Packet`] has no field for. `eval::ipf` is the meaning; tests compare both.
@@ -16,9 +17,11 @@ mod answers;
 mod around;
 mod calls;
 mod conditions;
+mod errors;
 mod interfaces;
 mod keep;
 mod limits;
+mod nesting;
 
 pub use interfaces::{InterfaceNet, InterfaceNets};
 
@@ -33,6 +36,7 @@ use crate::model::{
 };
 use crate::syntax::{Diagnostic, Sources};
 use answers::{reset_or_drop, verdict};
+use nesting::DEPTH_MAX;
 use std::collections::BTreeMap;
 
 /// How to lower.
@@ -82,8 +86,6 @@ impl Default for LowerOptions {
 
 /// The least TTL that isn't low, of the originals and of the kernel's states.
 pub const MIN_TTL: u8 = 4;
-/// Nesting of groups.
-const DEPTH_MAX: usize = 16;
 
 /// Lowers a rule set. Every error is a rule that cannot be enforced; then there is no policy.
 ///
@@ -105,21 +107,23 @@ pub fn lower(
             short_goes_on: true,
             states_max: options.states_max.min(STATES_MAX),
             lifetimes: options.lifetimes,
+            icmp_heads: errors::names(set),
             ..Policy::default()
         },
         options,
         groups: BTreeMap::new(),
+        judging: BTreeMap::new(),
         rates: BTreeMap::new(),
         ends: BTreeMap::new(),
         found: Vec::new(),
     };
-    let mut known = Known::new();
+    let mut known = nesting::Known::new();
     for rule in &set.rules {
         lowering.refuse(rule);
         let depth = rule
             .head
             .as_ref()
-            .map(|head| nesting(set, unit(rule), head, &mut known));
+            .map(|head| nesting::of(set, unit(rule), head, &mut known));
         if depth.is_some_and(|depth| depth >= DEPTH_MAX) {
             let what =
                 format!("a head above {DEPTH_MAX} groups, or one that leads back to itself,");
@@ -152,6 +156,8 @@ struct Lowering<'a> {
     policy: Policy,
     /// Chains of groups, made when first led into.
     groups: BTreeMap<(Family, Unit, Name), ChainId>,
+    /// Chains of groups that judge ICMP errors in a direction's lists.
+    judging: BTreeMap<(Family, usize, Name), ChainId>,
     /// Memories of rules with `pps`.
     rates: BTreeMap<usize, HistoryId>,
     /// When rules with `rule-ttl` end.
@@ -181,7 +187,11 @@ impl Lowering<'_> {
         let log = rule.log.unwrap_or_default();
         let keeps = rule.keep_state.is_some() || rule.keep_limit.is_some();
         let rate = rule.pps.is_some_and(|most| most > limits::RATE_MAX);
+        let keep = rule.keep_state.as_ref();
+        let unnumbered =
+            keep.is_some_and(|keep| keep.icmp_head.is_some() && self.icmp_head(keep).is_none());
         let parts = [
+            (unnumbered, "`icmp-head` with more than 255 groups"),
             (action.is_some(), action.unwrap_or_default()),
             (rate, "`pps` of a million and more"),
             (
@@ -233,7 +243,8 @@ impl Lowering<'_> {
                 Direction::Out => (&[Hook::Postrouting][..], Table::Filter),
             };
             if !account.is_empty() {
-                let chain = self.list("account", family, account, Unit::Account, table, true);
+                let of = (Unit::Account, table, Some(direction));
+                let chain = self.list("account", family, account, of);
                 self.enter(family, counted, table, chain);
             }
             // States see packets of both directions, whichever rules made them. Behind an
@@ -241,7 +252,8 @@ impl Lowering<'_> {
             let counted = direction == Direction::In && !account.is_empty();
             if counted || !filter.is_empty() || self.options.default_block || self.learns() {
                 let name = ["in", "out"][direction as usize];
-                let chain = self.list(name, family, filter, Unit::Filter, Table::Filter, true);
+                let of = (Unit::Filter, Table::Filter, Some(direction));
+                let chain = self.list(name, family, filter, of);
                 self.enter(family, hooks, Table::Filter, chain);
             }
         }
@@ -264,22 +276,22 @@ impl Lowering<'_> {
         RuleId(self.policy.rule_count - 1)
     }
 
-    /// The chain of a list.
+    /// The chain of a list: of a direction, or of a group.
     fn list(
         &mut self,
         name: &str,
         family: Family,
         list: &List,
-        unit: Unit,
-        table: Table,
-        is_root: bool,
+        (unit, table, root): (Unit, Table, Option<Direction>),
     ) -> ChainId {
+        let is_root = root.is_some();
         let mut rules = Vec::with_capacity(list.len());
         // Where each rule of the list begins, for skips.
         let mut starts = Vec::with_capacity(list.len() + 1);
         let mut skips = Vec::new();
-        if is_root && unit == Unit::Filter && self.learns() {
+        if let (Some(direction), Unit::Filter, true) = (root, unit, self.learns()) {
             rules.push(self.look());
+            self.errors(family, direction, &mut rules);
         }
         if is_root && family == Family::V6 && self.options.discovery_bypasses {
             rules.extend(self.discovery(unit));
@@ -463,7 +475,7 @@ impl Lowering<'_> {
             return chain;
         }
         let members = self.set.group(unit, name).cloned().unwrap_or_default();
-        let chain = self.list(name, family, &members, unit, table, false);
+        let chain = self.list(name, family, &members, (unit, table, None));
         self.groups.insert(key, chain);
         chain
     }
@@ -475,14 +487,20 @@ impl Lowering<'_> {
         direction: Direction,
         rules: &[crate::model::Rule],
     ) -> Vec<crate::model::Rule> {
+        // Verdicts about ICMP errors are withdrawn before the list begins.
+        let judges = |at: &usize| self.judging.values().any(|chain| chain.0 as usize == *at);
         let chains = self
             .policy
             .chains
             .iter()
-            .filter(|chain| chain.family == family);
-        let of_groups = chains.flat_map(|chain| &chain.rules);
-        let proposes =
-            |rule: &&crate::model::Rule| matches!(rule.flow, Flow::Propose(_) | Flow::Head { .. });
+            .enumerate()
+            .filter(|(at, chain)| chain.family == family && !judges(at));
+        let of_groups = chains.flat_map(|(_, chain)| &chain.rules);
+        let of_text = self.set.rules.len();
+        let proposes = |rule: &&crate::model::Rule| {
+            let proposes = matches!(rule.flow, Flow::Propose(_) | Flow::Head { .. });
+            proposes && (rule.id.0 as usize) < of_text
+        };
         rules
             .iter()
             .chain(of_groups)
@@ -559,27 +577,3 @@ fn counting(rule: &Rule, group: Option<ChainId>) -> Flow {
         (None, false, false) => Flow::Next,
     }
 }
-
-/// How many groups lead into each other from here on; more than [`DEPTH_MAX`] for a circle. What
-/// was found is kept in `known`, where 0 is a group that is being looked at.
-fn nesting(set: &RuleSet, unit: Unit, group: &Name, known: &mut Known) -> usize {
-    let key = (unit, group.clone());
-    match known.get(&key) {
-        Some(0) => return DEPTH_MAX + 1,
-        Some(depth) => return *depth,
-        None => known.insert(key.clone(), 0),
-    };
-    let members = set.group(unit, group).map_or(&[][..], Vec::as_slice);
-    let heads = members
-        .iter()
-        .filter_map(|&number| set.rules[number].head.as_ref());
-    let mut below = 0;
-    for head in heads {
-        below = below.max(nesting(set, unit, head, known));
-    }
-    let depth = (below + 1).min(DEPTH_MAX + 1);
-    known.insert(key, depth);
-    depth
-}
-
-type Known = BTreeMap<(Unit, Name), usize>;

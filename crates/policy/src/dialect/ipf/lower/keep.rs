@@ -30,7 +30,6 @@ pub(super) fn missing(rule: &Rule) -> Vec<&'static str> {
     note(keep.newisn, "`newisn`");
     note(keep.sync, "`sync`");
     note(keep.rpc.is_some(), "`rpc`");
-    note(keep.icmp_head.is_some(), "`icmp-head`");
     let decides = matches!(rule.action, Action::Pass | Action::Block);
     note(!decides, "`keep` of a rule that neither passes nor blocks");
     let head = rule.quick && rule.head.is_some();
@@ -39,7 +38,7 @@ pub(super) fn missing(rule: &Rule) -> Vec<&'static str> {
 }
 
 /// A condition that is not negated.
-fn holds(cond: Cond) -> Test {
+pub(super) fn holds(cond: Cond) -> Test {
     Test {
         negate: false,
         cond,
@@ -65,6 +64,7 @@ impl Lowering<'_> {
         }
         let none = KeepState::default();
         let keep = rule.keep_state.as_ref().unwrap_or(&none);
+        let icmp_head = self.icmp_head(keep);
         let id = RuleId(number as u32);
         let known = self.policy.learners.iter().position(|l| l.rule == id);
         let at = known.unwrap_or_else(|| {
@@ -82,6 +82,7 @@ impl Lowering<'_> {
                     strict: keep.strict,
                     loose: keep.loose,
                     no_icmp_errors: keep.no_icmp_errors,
+                    icmp_head,
                     any_interface: rule.on[0].as_deref() == Some("-"),
                     limit: keep.limit,
                     age: rule.age,
