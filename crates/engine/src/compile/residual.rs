@@ -107,19 +107,9 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
             (out.small, out.a, out.b) = owner_numbers(*owner);
         }
         Cond::Aside(aside) => super::aside::test(aside, &mut out, blob).map_err(unsupported)?,
-        Cond::Length(set) => {
-            (out.kind, (out.at, out.count)) = (layout::TEST_LENGTH, blob.pairs(set));
+        Cond::Length(_) | Cond::Ttl(_) | Cond::Dscp(_) | Cond::Tos { .. } | Cond::EcnIp(_) => {
+            of_ip(&test.cond, &mut out, blob)
         }
-        Cond::Ttl(compare) => {
-            (out.kind, (out.small, out.a)) = (layout::TEST_TTL, comparison(*compare))
-        }
-        Cond::Dscp(value) => {
-            (out.kind, out.a, out.b) = (layout::TEST_TOS, u32::from(*value) << 2, 0xfc);
-        }
-        Cond::Tos { value, mask } => {
-            (out.kind, out.a, out.b) = (layout::TEST_TOS, u32::from(*value), u32::from(*mask));
-        }
-        Cond::EcnIp(value) => (out.kind, out.a, out.b) = (layout::TEST_TOS, u32::from(*value), 3),
         Cond::TcpOption(kind) => {
             all.push(malformed());
             (out.kind, out.a) = (layout::TEST_TCP_OPTION, u32::from(*kind));
@@ -156,6 +146,25 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
     }
     all.push(out);
     Ok(all)
+}
+
+/// Tests of the IP header.
+fn of_ip(cond: &Cond, out: &mut Test, blob: &mut Blob) {
+    out.kind = layout::TEST_TOS;
+    match cond {
+        Cond::Length(set) => {
+            out.kind = layout::TEST_LENGTH;
+            (out.at, out.count) = blob.pairs(set);
+        }
+        Cond::Ttl(compare) => {
+            out.kind = layout::TEST_TTL;
+            (out.small, out.a) = comparison(*compare);
+        }
+        Cond::Dscp(value) => (out.a, out.b) = (u32::from(*value) << 2, 0xfc),
+        Cond::Tos { value, mask } => (out.a, out.b) = (u32::from(*value), u32::from(*mask)),
+        Cond::EcnIp(value) => (out.a, out.b) = (u32::from(*value), 3),
+        _ => {}
+    }
 }
 
 /// How to compare, and with what.

@@ -13,10 +13,8 @@ const COST_MAX: f64 = 1.1;
 const TAKEN_MAX: f64 = 0.125;
 /// The share of room that has to be untouched.
 const ROOM_MIN: f64 = 0.25;
-/// How much of the records of tables may be written anew, as a share of them: records of one table
-/// then lie apart, and filters and ranks of their slots say less, which packets pay for with lines
-/// that are far away. Of fewer bytes than the second all is in near caches.
-const REWRITTEN_MAX: f64 = 1.0;
+/// Bytes of groups that may be written anew even where there are fewer records: near caches hold
+/// them.
 const REWRITTEN_ENOUGH: u64 = 1 << 20;
 /// Counters that have to be free.
 const COUNTERS_MIN: usize = 512;
@@ -36,16 +34,16 @@ impl Live {
         self.places.iter().map(Place::cost).fold(1.0, f64::max)
     }
 
-    /// Whether groups of tables were written anew too often.
+    /// Whether groups of tables were written anew as often as there are records: records of one
+    /// table then lie apart, and filters and ranks of their slots say less, which packets pay for
+    /// with lines that are far away.
     fn is_rewritten(&self) -> bool {
         let tables = self
             .places
             .iter()
             .flat_map(|place| &place.root.spare.tables);
         let bytes = tables.map(|table| u64::from(table.records) * u64::from(table.record));
-        let records = bytes.sum::<u64>() as f64;
-        let rewritten = self.room.small_bytes();
-        rewritten > REWRITTEN_ENOUGH && rewritten as f64 > records * REWRITTEN_MAX
+        self.room.small_bytes() > bytes.sum::<u64>().max(REWRITTEN_ENOUGH)
     }
 
     /// Whether the image should be built anew.

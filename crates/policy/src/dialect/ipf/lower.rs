@@ -286,9 +286,6 @@ impl Lowering<'_> {
     ) -> ChainId {
         let is_root = root.is_some();
         let mut rules = Vec::with_capacity(list.len());
-        // Where each rule of the list begins, for skips.
-        let mut starts = Vec::with_capacity(list.len() + 1);
-        let mut skips = Vec::new();
         if let (Some(direction), Unit::Filter, true) = (root, unit, self.learns()) {
             rules.push(self.look());
             self.errors(family, direction, &mut rules);
@@ -296,23 +293,10 @@ impl Lowering<'_> {
         if is_root && family == Family::V6 && self.options.discovery_bypasses {
             rules.extend(self.discovery(unit));
         }
-        for (position, &number) in list.iter().enumerate() {
-            starts.push(rules.len());
-            let rule = &self.set.rules[number];
-            if let Action::Skip(count) = rule.action {
-                let to = (position + 1 + count as usize).min(list.len());
-                skips.push((rules.len(), to));
-            }
-            self.rule((family, unit, table), number, position, &mut rules);
-            if rule.action == Action::Log && !is_root {
-                // Behind what a head leads into, the question is the same.
-                self.end_of_quick(name, &mut rules);
-            }
-        }
-        starts.push(rules.len());
-        for (at, to) in skips {
-            rules[at].flow = Flow::Skip(starts[to] as u32);
-        }
+        let group = (!is_root).then_some(name);
+        self.members(list, group, &mut rules, |this, number, position, rules| {
+            this.rule((family, unit, table), number, position, rules);
+        });
         if let (true, Unit::Filter, Some(first)) = (is_root, unit, list.first()) {
             let direction = self.set.rules[*first].direction;
             let proposing = self.proposing(family, direction, &rules);
@@ -343,6 +327,36 @@ impl Lowering<'_> {
             policy,
         });
         ChainId(self.policy.chains.len() as u32 - 1)
+    }
+
+    /// Lowers the rules of a list, or of a group, by their numbers and positions; skips lead over
+    /// what each became.
+    fn members(
+        &mut self,
+        list: &[usize],
+        group: Option<&str>,
+        rules: &mut Vec<crate::model::Rule>,
+        mut lower: impl FnMut(&mut Self, usize, usize, &mut Vec<crate::model::Rule>),
+    ) {
+        let mut starts = Vec::with_capacity(list.len() + 1);
+        let mut skips = Vec::new();
+        for (position, &number) in list.iter().enumerate() {
+            starts.push(rules.len());
+            let action = &self.set.rules[number].action;
+            if let Action::Skip(count) = action {
+                let to = (position + 1).saturating_add(*count as usize);
+                skips.push((rules.len(), to.min(list.len())));
+            }
+            lower(self, number, position, rules);
+            if let (Action::Log, Some(group)) = (action, group) {
+                // Behind what a head leads into, the question is the same.
+                self.end_of_quick(group, rules);
+            }
+        }
+        starts.push(rules.len());
+        for (at, to) in skips {
+            rules[at].flow = Flow::Skip(starts[to] as u32);
+        }
     }
 
     /// Behind a `log` rule of a group: the original looks at the result so far, and where that is

@@ -119,23 +119,14 @@ impl Lowering<'_> {
         let none = Vec::new();
         let members = set.group(Unit::Filter, name).unwrap_or(&none);
         let mut rules = Vec::with_capacity(members.len());
-        let (mut starts, mut skips) = (Vec::with_capacity(members.len() + 1), Vec::new());
-        for (position, &number) in members.iter().enumerate() {
-            starts.push(rules.len());
-            let rule = &set.rules[number];
-            if let Action::Skip(count) = rule.action {
-                let to = (position + 1).saturating_add(count as usize);
-                skips.push((rules.len(), to.min(members.len())));
-            }
-            self.member((family, direction), number, position, &mut rules);
-            if rule.action == Action::Log {
-                self.end_of_quick(name, &mut rules);
-            }
-        }
-        starts.push(rules.len());
-        for (at, to) in skips {
-            rules[at].flow = Flow::Skip(starts[to] as u32);
-        }
+        self.members(
+            members,
+            Some(name),
+            &mut rules,
+            |this, number, position, rules| {
+                this.member((family, direction), number, position, rules);
+            },
+        );
         self.policy.chains.push(Chain {
             name: format!("{name} of ICMP errors"),
             family,
