@@ -54,12 +54,12 @@ pub fn remark(absent: &[String]) -> Option<String> {
         return None;
     }
     let names: Vec<String> = absent.iter().map(|name| format!("`{name}`")).collect();
-    let loopback = match absent.iter().any(|name| name == "lo0") {
-        true => "; the loopback is `lo` on Linux",
-        false => "",
+    let how = match absent.iter().any(|name| name == "lo0") {
+        true => " (`--interface lo0=lo`)",
+        false => " (`--interface OLD=NEW`)",
     };
     Some(format!(
-        "no interface here is called {}: rules that name it match as if no packet used it{loopback}",
+        "no interface here is called {}: rules that name it match as if no packet used it{how}",
         names.join(" or ")
     ))
 }

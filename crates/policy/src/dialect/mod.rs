@@ -7,6 +7,7 @@ pub mod ipf;
 pub mod ipfw;
 pub mod ipset;
 pub mod iptables;
+pub mod renamed;
 
 use crate::model::Family;
 use crate::syntax::words;

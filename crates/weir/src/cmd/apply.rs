@@ -92,7 +92,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let mut progress = Progress::new();
     progress.stage("reading rules");
-    let texts = input::read_files(&args.files.files)?;
+    let texts = args.files.reading.read_files(&args.files.files)?;
     refuse_nothing(&texts)?;
     crate::ipfw::live::refuse_scripts(&texts)?;
     let mut reading = args.files.reading.clone();

@@ -33,6 +33,9 @@ pub struct Args {
     /// Language of the new files; guessed when absent.
     #[arg(long, value_name = "DIALECT")]
     new_dialect: Option<String>,
+    /// What an interface of the files is called here, such as em0=eth0 (ipf, hpux, ipfw).
+    #[arg(long, value_name = "OLD=NEW", value_parser = input::interface_pair)]
+    interface: Vec<String>,
     /// Only this family.
     #[arg(long, value_name = "FAMILY", value_parser = ["ipv4", "ipv6"])]
     family: Option<String>,
@@ -63,12 +66,12 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let (old, new) = match args.files.as_slice() {
         [old, new] => (
-            load(old, &args.with_old, args.old_dialect.as_deref())?,
-            load(new, &args.with_new, args.new_dialect.as_deref())?,
+            load(old, &args.with_old, args.old_dialect.as_deref(), args)?,
+            load(new, &args.with_new, args.new_dialect.as_deref(), args)?,
         ),
         [new, ..] => {
             // First the file: opening the kernel's side enters a namespace, and leaves the folder.
-            let new = load(new, &args.with_new, args.new_dialect.as_deref())?;
+            let new = load(new, &args.with_new, args.new_dialect.as_deref(), args)?;
             (enforced(args)?, new)
         }
         [] => return Err(failure(Exit::Usage, "there is nothing to compare")),
@@ -121,11 +124,17 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     })
 }
 
-fn load(file: &std::path::Path, more: &[PathBuf], dialect: Option<&str>) -> anyhow::Result<Loaded> {
+fn load(
+    file: &std::path::Path,
+    more: &[PathBuf],
+    dialect: Option<&str>,
+    args: &Args,
+) -> anyhow::Result<Loaded> {
     let mut files = vec![file.to_path_buf()];
     files.extend(more.iter().cloned());
     let reading = ReadingArgs {
         dialect: dialect.map(str::to_owned),
+        interface: args.interface.clone(),
         ..ReadingArgs::default()
     };
     input::load_files(&files, &reading)

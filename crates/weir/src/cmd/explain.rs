@@ -110,7 +110,7 @@ fn ipfw(
         given: args.capturing.given()?,
         local: &args.capturing.local,
         facts: &args.facts,
-        allow_unsupported: args.reading.allow_unsupported,
+        reading: &args.reading,
         matched: args.matched,
         exit_verdict: args.exit_verdict,
     };

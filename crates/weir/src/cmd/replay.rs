@@ -96,7 +96,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
             given,
             local: &args.capturing.local,
             facts: &args.facts,
-            allow_unsupported: args.reading.allow_unsupported,
+            reading: &args.reading,
             quiet: args.quiet,
         };
         return crate::ipfw::replay::run(&wanted, out);

@@ -15,13 +15,13 @@ pub mod told;
 
 pub use hosts::{Answers, Hosts};
 pub use message::{Message, messages};
-pub use read::{FileArgs, ReadingArgs, read_files};
+pub use read::{FileArgs, ReadingArgs, interface_pair, read_files};
 
 use crate::exit::{Exit, failure};
 use crate::state::{Saved, SavedSource};
 use std::path::PathBuf;
 use weir_policy::convert::Language;
-use weir_policy::dialect::{self, Dialect, family_of, ipset, iptables};
+use weir_policy::dialect::{self, Dialect, family_of, ipset, iptables, renamed};
 use weir_policy::model::{Origin, Policy, SourceId};
 use weir_policy::syntax::{Diagnostic, Severity, Sources};
 
@@ -61,6 +61,10 @@ fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> 
         let message = "this can't be done with IPFilter rules yet; `weir show FILE` prints them, \
                        and ipftest, explain, replay and ipfstat read them";
         return Err(failure(Exit::Unsupported, message));
+    }
+    if texts.iter().any(|text| text.text.contains(renamed::LINE)) {
+        let message = "--interface is for rules of ipf, hpux and ipfw";
+        return Err(failure(Exit::Usage, message));
     }
     let wanted = wanted.and_then(Dialect::from_name);
     let mut loaded = Loaded {
@@ -192,7 +196,7 @@ fn origins(policy: &Policy) -> Vec<Option<Origin>> {
 
 /// Reads, parses and lowers files, and prints their messages. Wrong input is not yet an error.
 pub fn read_and_lower(args: &FileArgs) -> anyhow::Result<Loaded> {
-    let texts = read_files(&args.files)?;
+    let texts = args.reading.read_files(&args.files)?;
     let mut loaded = parse(&texts, args.reading.dialect.as_deref())?;
     loaded.lower(Hosts::asking(), args.reading.allow_unsupported);
     if let Some(policy) = &loaded.policy {
@@ -208,7 +212,7 @@ pub fn read_and_lower(args: &FileArgs) -> anyhow::Result<Loaded> {
 
 /// Reads, parses and lowers files; wrong input is an error.
 pub fn load_files(paths: &[PathBuf], reading: &ReadingArgs) -> anyhow::Result<Loaded> {
-    load_texts(&read_files(paths)?, reading)
+    load_texts(&reading.read_files(paths)?, reading)
 }
 
 /// Parses and lowers texts; wrong input is an error.
@@ -271,7 +275,7 @@ fn lower_texts(texts: &[SavedSource], reading: &ReadingArgs) -> anyhow::Result<L
 
 /// Reads and parses files without lowering them; wrong lines are an error.
 pub fn read_and_parse(paths: &[PathBuf], reading: &ReadingArgs) -> anyhow::Result<Loaded> {
-    let loaded = parse(&read_files(paths)?, reading.dialect.as_deref())?;
+    let loaded = parse(&reading.read_files(paths)?, reading.dialect.as_deref())?;
     loaded.tell(Severity::Warning);
     loaded.check_errors()?;
     Ok(loaded)

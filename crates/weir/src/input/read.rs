@@ -6,6 +6,7 @@ use super::once;
 use crate::exit::{Exit, OrExit, failure};
 use crate::state::SavedSource;
 use std::path::{Path, PathBuf};
+use weir_policy::dialect::renamed;
 
 /// Options that every command with rule files has.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,9 +31,39 @@ pub struct ReadingArgs {
     /// Only warn of host names that nobody knows; such rules match nothing (ipf, hpux).
     #[arg(long)]
     pub lenient: bool,
+    /// What an interface of the rules is called here, such as em0=eth0 (ipf, hpux, ipfw).
+    #[arg(long, value_name = "OLD=NEW", value_parser = interface_pair)]
+    pub interface: Vec<String>,
     /// The namespace whose interfaces the rules are about; default: the present one.
     #[arg(skip)]
     pub netns: Option<String>,
+}
+
+/// Checks `OLD=NEW`.
+pub fn interface_pair(given: &str) -> Result<String, String> {
+    renamed::pair(given).map(|_| given.to_owned())
+}
+
+impl ReadingArgs {
+    /// Reads the files.
+    pub fn read_files(&self, paths: &[PathBuf]) -> anyhow::Result<Vec<SavedSource>> {
+        let mut texts = read_files(paths)?;
+        for text in &mut texts {
+            self.name_interfaces(text);
+        }
+        Ok(texts)
+    }
+
+    /// Says in a text how interfaces are called here: as a comment behind its last line, so that
+    /// each line keeps its number, and the policy that is kept with the text is the same again.
+    pub fn name_interfaces(&self, text: &mut SavedSource) {
+        if !self.interface.is_empty() && !text.text.ends_with('\n') {
+            text.text.push('\n');
+        }
+        for pair in &self.interface {
+            text.text.extend([renamed::LINE, pair, "\n"]);
+        }
+    }
 }
 
 /// Reads the files.

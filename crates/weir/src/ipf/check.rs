@@ -8,7 +8,7 @@ use super::files::{Reading, Rules};
 use crate::cmd::check::{self, NeverMatched};
 use crate::exit::{Exit, failure};
 use crate::input::told::{self, summary_in_words};
-use crate::input::{FileArgs, Message, ReadingArgs, messages, read_files};
+use crate::input::{FileArgs, Message, ReadingArgs, messages};
 use crate::output::{Output, count, report};
 use crate::state::SavedSource;
 use serde::Serialize;
@@ -97,7 +97,10 @@ fn place(rules: &Rules, rule: &Rule) -> String {
 
 /// Checks.
 pub fn check(args: &FileArgs, unreachable: bool, out: &mut Output) -> anyhow::Result<Exit> {
-    let mut rules = Rules::of_files(&args.files, &reading_of(&args.reading))?;
+    let mut rules = Rules::of_texts(
+        &args.reading.read_files(&args.files)?,
+        &reading_of(&args.reading),
+    );
     rules.refuse_translations();
     rules.tell(Severity::Note);
     let number = |severity| {
@@ -177,7 +180,7 @@ struct Shown {
 
 /// Shows.
 pub fn show(files: &[PathBuf], args: &ReadingArgs, out: &mut Output) -> anyhow::Result<Exit> {
-    show_texts(&read_files(files)?, args, out)
+    show_texts(&args.read_files(files)?, args, out)
 }
 
 /// The same of texts that are already read.

@@ -84,7 +84,10 @@ struct Hits {
 
 /// Judges.
 pub fn run(wanted: &Wanted<'_>, out: &mut Output) -> anyhow::Result<Exit> {
-    let rules = Rules::of_files(wanted.files, &reading_of(wanted.reading))?;
+    let rules = Rules::of_texts(
+        &wanted.reading.read_files(wanted.files)?,
+        &reading_of(wanted.reading),
+    );
     rules.tell(Severity::Warning);
     rules.check()?;
     let mut settings = Settings::of(rules.file.language);

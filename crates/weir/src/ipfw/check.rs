@@ -45,7 +45,7 @@ pub fn run(
     unreachable: bool,
     out: &mut Output,
 ) -> anyhow::Result<Exit> {
-    let mut loaded = load(&files.files, facts.settings()?)?;
+    let mut loaded = load(&files.files, facts.settings()?, &files.reading)?;
     let policy = enforced(&mut loaded, files.reading.allow_unsupported);
     loaded.tell(Severity::Note);
     let mut summary = summary(&loaded, files.reading.allow_unsupported, policy.is_some());

@@ -8,6 +8,7 @@ use super::judge::{Judge, Judged, Passed, judge, judge_packet, verdict_name};
 use super::load::{Loaded, load_sound};
 use crate::capture::{Capture, Given};
 use crate::exit::Exit;
+use crate::input::ReadingArgs;
 use crate::output::{Output, Paint, report};
 use crate::spec::{Spec, describe_packet};
 use serde::Serialize;
@@ -37,8 +38,8 @@ pub struct Wanted<'a> {
     pub local: &'a [String],
     /// Other facts.
     pub facts: &'a FactArgs,
-    /// Rules that can't be honoured are taken as the original would.
-    pub allow_unsupported: bool,
+    /// How to read them.
+    pub reading: &'a ReadingArgs,
     /// Only rules that acted.
     pub matched: bool,
     /// A refused packet is a negative answer.
@@ -82,7 +83,7 @@ struct RuleReport {
 /// Explains.
 pub fn run(wanted: &Wanted<'_>, out: &mut Output) -> anyhow::Result<Exit> {
     let settings = wanted.facts.settings()?;
-    let loaded = load_sound(wanted.files, settings, wanted.allow_unsupported)?;
+    let loaded = load_sound(wanted.files, settings, wanted.reading)?;
     // Every test is told, so every rule is walked.
     let mut judging = Judge {
         evaluator: Evaluator::new(&loaded.program.ruleset),

@@ -166,10 +166,8 @@ pub fn carry_out_file(call: &Pathname<'_>, ruleset: &mut Ruleset) -> anyhow::Res
     refuse_scripts(std::slice::from_ref(&text))?;
     let mut sources = Sources::new();
     let source = sources.add(text.name.as_str(), text.text.as_str());
-    let mut program = Program {
-        ruleset: ruleset.clone(),
-        ..Program::default()
-    };
+    let mut program = Program::default();
+    program.ruleset = ruleset.clone();
     program.add_under(&text.text, source, &System::default(), standing);
     let said = program
         .steps

@@ -107,14 +107,19 @@ impl ipfw::Names for System {
 }
 
 /// Reads files; what is wrong with them is told, and is not yet an error.
-pub fn load(files: &[PathBuf], settings: ipfw::Settings) -> anyhow::Result<Loaded> {
+pub fn load(
+    files: &[PathBuf],
+    settings: ipfw::Settings,
+    reading: &ReadingArgs,
+) -> anyhow::Result<Loaded> {
     let names = System::default();
     let mut loaded = Loaded {
         sources: Sources::new(),
         names: Vec::new(),
         program: ipfw::Program::new(settings),
     };
-    for one in read_files_or_commands(files)? {
+    for mut one in read_files_or_commands(files)? {
+        reading.name_interfaces(&mut one);
         if one.text.starts_with("#!") {
             let name = &one.name;
             return Err(failure(
@@ -134,11 +139,12 @@ pub fn load(files: &[PathBuf], settings: ipfw::Settings) -> anyhow::Result<Loade
 pub fn load_sound(
     files: &[PathBuf],
     settings: ipfw::Settings,
-    allow_unsupported: bool,
+    reading: &ReadingArgs,
 ) -> anyhow::Result<Loaded> {
-    let loaded = load(files, settings)?;
+    let loaded = load(files, settings, reading)?;
     loaded.tell(Severity::Warning);
-    told::check_errors(loaded.errors(allow_unsupported), loaded.only_unsupported())?;
+    let errors = loaded.errors(reading.allow_unsupported);
+    told::check_errors(errors, loaded.only_unsupported())?;
     Ok(loaded)
 }
 

@@ -10,6 +10,7 @@ use super::judge::{Judge, Judged, judge, verdict_name};
 use super::load::{Loaded, load_sound};
 use crate::capture::{Capture, Given};
 use crate::exit::{Exit, failure};
+use crate::input::ReadingArgs;
 use crate::output::{Output, Paint};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -30,8 +31,8 @@ pub struct Wanted<'a> {
     pub local: &'a [String],
     /// Other facts.
     pub facts: &'a FactArgs,
-    /// Rules that can't be honoured are taken as the original would without what they need.
-    pub allow_unsupported: bool,
+    /// How to read them.
+    pub reading: &'a ReadingArgs,
     /// Only the counters.
     pub quiet: bool,
 }
@@ -89,7 +90,7 @@ struct Count {
 pub fn run(wanted: &Wanted<'_>, out: &mut Output) -> anyhow::Result<Exit> {
     let mut capture = Capture::open(wanted.capture)?;
     let settings = wanted.facts.settings()?;
-    let loaded = load_sound(wanted.files, settings, wanted.allow_unsupported)?;
+    let loaded = load_sound(wanted.files, settings, wanted.reading)?;
     let ruleset = &loaded.program.ruleset;
     let built = Built::of(ruleset);
     let mut judging = Judge {

@@ -32,11 +32,15 @@ struct File {
 /// Shows. What can't be honoured is printed like everything else.
 pub fn run(
     files: &[PathBuf],
-    _reading: &ReadingArgs,
+    reading: &ReadingArgs,
     facts: &FactArgs,
     out: &mut Output,
 ) -> anyhow::Result<Exit> {
-    let loaded = load_sound(files, facts.settings()?, true)?;
+    let reading = ReadingArgs {
+        allow_unsupported: true,
+        ..reading.clone()
+    };
+    let loaded = load_sound(files, facts.settings()?, &reading)?;
     let text = canonical(&loaded.program.ruleset);
     print(loaded.names.join(" "), text, out)
 }

@@ -11,6 +11,7 @@ use super::load::{Loaded, load_sound};
 use super::pathname::Pathname;
 use super::show::canonical;
 use crate::exit::{Exit, OrExit};
+use crate::input::ReadingArgs;
 use crate::output::Output;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -49,7 +50,15 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let Some(rules) = &args.rules else {
         return live::run(&args.command, args.netns.as_deref(), out);
     };
-    let loaded = load_sound(std::slice::from_ref(rules), args.facts.settings()?, true)?;
+    let reading = ReadingArgs {
+        allow_unsupported: true,
+        ..ReadingArgs::default()
+    };
+    let loaded = load_sound(
+        std::slice::from_ref(rules),
+        args.facts.settings()?,
+        &reading,
+    )?;
     let Loaded { program, .. } = loaded;
     let before = program.ruleset;
     let mut ruleset = before.clone();

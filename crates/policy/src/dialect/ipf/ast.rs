@@ -4,6 +4,7 @@
 //! loads them; variables are gone, bodies have become groups. Two trees that say the same are equal
 //! wherever they were written.
 
+use crate::dialect::renamed::Renamed;
 use crate::model::{AddrMatch, Family, RangeSet};
 use crate::syntax::Place;
 use std::net::IpAddr;
@@ -540,6 +541,29 @@ impl Rule {
             rule.comment = None;
         }
         one == two
+    }
+
+    /// Gives interfaces the names that they have here.
+    pub(super) fn rename_interfaces(&mut self, renamed: &Renamed) {
+        let rename = |name: &mut Name| {
+            if let Some(new) = renamed.get(name) {
+                *name = new.into();
+            }
+        };
+        let named = self.on.iter_mut().chain(&mut self.via);
+        named.flatten().for_each(rename);
+        for way in [&mut self.to, &mut self.dup_to, &mut self.reply_to] {
+            if let Some(Destination::Interface(name, _)) = way {
+                rename(name);
+            }
+        }
+        if let Matching::Fields(fields) = &mut self.matching {
+            for side in [&mut fields.source, &mut fields.destination] {
+                if let Address::Interface(name, _) = &mut side.address {
+                    rename(name);
+                }
+            }
+        }
     }
 
     /// The field tests, where there are any.

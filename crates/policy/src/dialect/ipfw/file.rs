@@ -8,15 +8,16 @@
 //! Lines that ipfw itself printed (`00100 allow ip from any to any`, with or without counters)
 //! are taken as the `add` commands that they came from.
 
-use super::ast::Action;
-use super::command::{Command, CommandLine, Switches};
+use super::ast::{Action, InterfaceName, Pattern};
+use super::command::{Command, CommandLine, Placed, Switches, TableCommand, TableType};
 use super::fault::{Fault, Notes};
 use super::lint;
 use super::parse::{self, Names};
 use super::refuse::refusals;
-use super::ruleset::{Answer, DEFAULT_RULE, Ruleset};
+use super::ruleset::{Answer, DEFAULT_RULE, Ruleset, guess};
 use super::settings::Settings;
 use super::words::{self, LINE_BYTES_MAX, Word};
+use crate::dialect::renamed::Renamed;
 use crate::model::{Counters, SourceId};
 use crate::syntax::words::lines;
 use crate::syntax::{Diagnostic, Span};
@@ -39,6 +40,8 @@ pub struct Program {
     pub diagnostics: Vec<Diagnostic>,
     /// Lines that were carried out.
     pub steps: Vec<Step>,
+    /// Interfaces of the file that is being read which have other names here.
+    renamed: Renamed,
 }
 
 /// Reads a file.
@@ -92,6 +95,7 @@ impl Program {
         names: &dyn Names,
         mut standing: Switches,
     ) {
+        self.renamed = Renamed::of(text, source, &mut self.diagnostics);
         for line in lines(text) {
             let span = Span::new(source, line.start, line.start + line.text.len());
             if line.text.len() > LINE_BYTES_MAX {
@@ -128,10 +132,11 @@ impl Program {
         let done = match parsed {
             None => Ok(None),
             Some(Err(fault)) => Err(fault),
-            Some(Ok(line)) => self
-                .ruleset
-                .apply(&line, names)
-                .map(|answer| Some(Step { line, answer })),
+            Some(Ok(mut line)) => {
+                self.rename_interfaces(&mut line.command, names);
+                let answer = self.ruleset.apply(&line, names);
+                answer.map(|answer| Some(Step { line, answer }))
+            }
         };
         self.diagnostics.extend(notes.list);
         match done {
@@ -159,6 +164,50 @@ impl Program {
                 }
                 switches
             }
+        }
+    }
+
+    /// Gives the interfaces of a command the names that they have here.
+    fn rename_interfaces(&mut self, command: &mut Command, names: &dyn Names) {
+        if self.renamed.is_empty() {
+            return;
+        }
+        match command {
+            Command::Add(rule) => {
+                for one in &mut rule.body {
+                    match &mut one.pattern {
+                        Pattern::Interface(_, InterfaceName::Name(name)) => {
+                            rename(&self.renamed, name);
+                        }
+                        Pattern::Interface(_, InterfaceName::Glob(pattern)) => {
+                            let found = self.renamed.left_out(pattern, one.place.0);
+                            self.diagnostics.extend(found);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Command::Table {
+                name: Some(name),
+                command,
+                ..
+            } => {
+                let kind = self.ruleset.table(name).map(|table| table.kind);
+                let keys: Vec<&mut Placed> = match command {
+                    TableCommand::Add { entries, .. } => {
+                        entries.iter_mut().map(|(key, _)| key).collect()
+                    }
+                    TableCommand::Delete(keys) => keys.iter_mut().collect(),
+                    TableCommand::Lookup(key) => vec![key],
+                    _ => return,
+                };
+                for (key, _) in keys {
+                    if kind.or_else(|| guess(key, names)) == Some(TableType::Iface) {
+                        rename(&self.renamed, key);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 
@@ -196,6 +245,12 @@ impl Program {
     #[must_use]
     pub fn is_sound(&self) -> bool {
         !self.diagnostics.iter().any(Diagnostic::is_error)
+    }
+}
+
+fn rename(renamed: &Renamed, name: &mut String) {
+    if let Some(new) = renamed.get(name) {
+        new.clone_into(name);
     }
 }
 

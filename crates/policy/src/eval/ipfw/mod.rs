@@ -16,7 +16,7 @@
 
 mod act;
 mod among;
-mod glob;
+pub(crate) mod glob;
 mod host;
 mod judgement;
 mod packet;

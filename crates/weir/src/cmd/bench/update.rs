@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weir_engine::compile::{Options, compile};
-use weir_engine::image::Image;
 use weir_engine::image::layout::{Entry, root_number};
+use weir_engine::image::{Aligned, Image};
 use weir_engine::lookup::Key;
 use weir_engine::packet::{Arrival, build, settle};
 use weir_engine::update::{Here, Kept, Live};
@@ -63,8 +63,10 @@ struct Answer {
     rules_after: usize,
     compared: usize,
     differ: usize,
-    /// Nanoseconds of a lookup: built anew, right after the last change, once all is built.
+    /// Nanoseconds of a lookup: built anew without and with room for changes, right after the last
+    /// change, once all is built.
     fresh_ns: f64,
+    roomy_ns: f64,
     changed_ns: f64,
     settled_ns: f64,
 }
@@ -75,10 +77,18 @@ fn ask(images: &[&[u8]], model: &Policy, keys: &[Key]) -> anyhow::Result<Vec<(Ve
     const PASSES: usize = 9;
     let family = model.chains[0].family;
     let root = root_number(family, policy::HOOK, policy::TABLE).unwrap_or(0);
+    // Lines of the image are lines of memory in the kernel's maps, and in no vector of bytes. The
+    // images are checked before anything is timed: that reads all of them, and so leaves in the
+    // caches what no lookup asked for.
+    let aligned: Vec<Aligned> = images.iter().map(|bytes| Aligned::of(bytes)).collect();
+    let checked: Result<Vec<Image<'_>>, _> = aligned
+        .iter()
+        .map(|one| Image::from_bytes(one.bytes()))
+        .collect();
+    let images = checked.or_exit(Exit::Kernel, "the image is wrong")?;
     let mut found = vec![(vec![0; keys.len()], Vec::new()); images.len()];
     for _ in 0..PASSES {
-        for (bytes, (found, times)) in images.iter().zip(&mut found) {
-            let image = Image::from_bytes(bytes).or_exit(Exit::Kernel, "the image is wrong")?;
+        for (image, (found, times)) in images.iter().zip(&mut found) {
             let searcher = image.searcher(image.header().roots[root]);
             let entries_at = searcher.root().entries_at;
             let began = Instant::now();
@@ -173,7 +183,10 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let after = kept.live().policy();
     let fresh = compile(&after, &Options::default())
         .or_exit(Exit::Unsupported, "the rule set can't be compiled")?;
-    let answers = ask(&[&fresh.image, &changed, &settled], &after, &keys)?;
+    let roomy = Live::new(&after, &Options::default())
+        .or_exit(Exit::Unsupported, "the rule set can't be compiled")?;
+    let images = [&fresh.image[..], roomy.image(), &changed, &settled];
+    let answers = ask(&images, &after, &keys)?;
     let expected = &answers[0].0;
     let wrong = |found: &Vec<u32>| expected.iter().zip(found).filter(|(a, b)| a != b).count();
     let differ = answers.iter().map(|(found, _)| wrong(found)).sum();
@@ -187,8 +200,9 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         compared: keys.len() * 2,
         differ,
         fresh_ns: answers[0].1,
-        changed_ns: answers[1].1,
-        settled_ns: answers[2].1,
+        roomy_ns: answers[1].1,
+        changed_ns: answers[2].1,
+        settled_ns: answers[3].1,
     };
     match out.is_json() {
         true => out.object(&report(&answer))?,
@@ -215,8 +229,13 @@ fn text(answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
         None => out.line("kernel: not there, or no permission")?,
     }
     out.line(format!(
-        "lookup: {:.0} ns built anew, {:.0} after the last change, {:.0} when all is built; {} \
-         packets compared, {} differ",
-        answer.fresh_ns, answer.changed_ns, answer.settled_ns, answer.compared, answer.differ
+        "lookup: {:.0} ns built anew, {:.0} with room for changes, {:.0} after the last change, \
+         {:.0} when all is built; {} packets compared, {} differ",
+        answer.fresh_ns,
+        answer.roomy_ns,
+        answer.changed_ns,
+        answer.settled_ns,
+        answer.compared,
+        answer.differ
     ))
 }

@@ -19,6 +19,7 @@ mod with;
 
 use super::ast::{File, Item, Language, Name, Setting};
 use super::lex::{Kind, Token, lex};
+use crate::dialect::renamed::Renamed;
 use crate::model::{Family, SourceId};
 use crate::syntax::{Diagnostic, Place, Span, span};
 use std::net::IpAddr;
@@ -89,6 +90,14 @@ pub fn parse(text: &str, source: SourceId, options: &ParseOptions<'_>) -> (File,
     let mut parser = Parser::new(&tokens, end, options, diagnostics);
     file.items = parser.statements(None);
     let mut diagnostics = parser.diagnostics;
+    let renamed = Renamed::of(text, source, &mut diagnostics);
+    if !renamed.is_empty() {
+        for item in &mut file.items {
+            if let Item::Rule(rule) = item {
+                rule.rename_interfaces(&renamed);
+            }
+        }
+    }
     diagnostics.sort_by_key(|found| (found.span.start, found.span.end));
     (file, diagnostics)
 }

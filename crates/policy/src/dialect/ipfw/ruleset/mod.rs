@@ -10,6 +10,7 @@ mod entries;
 mod tables;
 
 pub use apply::Answer;
+pub(super) use entries::guess;
 pub use entries::{Entry, Key, Value};
 pub use tables::Table;
 
