@@ -25,7 +25,7 @@ use zerocopy::IntoBytes;
 const SMALL: usize = 1100;
 
 /// Terms of a leaf where single rules are to be changed: it is written anew with each.
-const LEAF_MAX: usize = 512;
+const LEAF_MAX: usize = 1024;
 /// Terms of a chunk there, and of one for packets that are cut short.
 const ROOM_TERMS: usize = 1024;
 const LEAN_TERMS: usize = 256;
