@@ -165,7 +165,17 @@ pub fn key(word: &Placed, kind: TableType, names: &dyn Names) -> Result<Key, Fau
         TableType::Iface => {
             let end = word.0.char_indices().map(|(at, c)| at + c.len_utf8());
             let end = end.take_while(|end| *end <= 15).last().unwrap_or(0);
-            Ok(Key::Iface(word.0[..end].to_owned()))
+            let name = &word.0[..end];
+            match name.ends_with(',') {
+                // Blanks behind a comma are dropped where a line is read, so a name cut to this
+                // could be given no second time.
+                true => Err(wrong(
+                    word,
+                    format!("invalid interface name: {name}"),
+                    "names of interfaces have 15 bytes at most",
+                )),
+                false => Ok(Key::Iface(name.to_owned())),
+            }
         }
         TableType::Number => {
             let (value, rest) = numbers::strtol(&word.0, 10);
