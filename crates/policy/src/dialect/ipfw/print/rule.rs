@@ -92,8 +92,14 @@ impl Printer<'_> {
             self.body();
         }
         self.comment();
-        if self.form.brief && rule.comment().is_none() {
-            self.out += " // ...";
+        if rule.comment().is_none() {
+            let is_bare = rule.just_options && rule.body.is_empty() && rule.state.is_none();
+            match (self.form.brief, is_bare) {
+                (true, _) => self.out += " // ...",
+                // An action alone reads as a rule that breaks off; this was an empty comment.
+                (false, true) => self.out += " //",
+                (false, false) => {}
+            }
         }
     }
 
