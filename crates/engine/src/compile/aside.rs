@@ -7,12 +7,13 @@
 use super::residual::Blob;
 use crate::image::aside::{
     ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_EXTENSIONS, ASIDE_GROUP_IN, ASIDE_GROUP_OUT,
-    ASIDE_GROUPS, ASIDE_HEADER, ASIDE_IP_OPTIONS, ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_REALM,
-    ASIDE_SOCKET, ASIDE_TCP, ASIDE_TEXT, ASIDE_WORDS, PortName, TCP_ACKNOWLEDGEMENT, TCP_DATA,
-    TCP_SEQUENCE, TCP_WINDOW, TEXT_MAX, TextTable, WORD_AND, WORD_AT, WORD_IN, WORD_IN_LAST,
-    WORD_LEFT, WORD_OPS_MAX, WORD_READ, WORD_RIGHT, WordOp,
+    ASIDE_GROUPS, ASIDE_HEADER, ASIDE_IP_OPTIONS, ASIDE_NAME_IN, ASIDE_NAME_OUT, ASIDE_PORT_IN,
+    ASIDE_PORT_OUT, ASIDE_REALM, ASIDE_SOCKET, ASIDE_TCP, ASIDE_TEXT, ASIDE_WORDS, Glob, PortName,
+    TCP_ACKNOWLEDGEMENT, TCP_DATA, TCP_SEQUENCE, TCP_WINDOW, TEXT_MAX, TextTable, WORD_AND,
+    WORD_AT, WORD_IN, WORD_IN_LAST, WORD_LEFT, WORD_OPS_MAX, WORD_READ, WORD_RIGHT, WordOp,
 };
 use crate::image::layout::{self, Test};
+use weir_policy::eval::ipfw::glob;
 use weir_policy::model::{
     Aside, BROKEN_OPTIONS, IfPattern, TcpNumber, TextSearch, WordStep, WordTest,
 };
@@ -50,6 +51,19 @@ pub fn test(aside: &Aside, out: &mut Test, blob: &mut Blob) -> Result<(), &'stat
             if let Some(pattern) = name {
                 out.at = blob.add(port_name(pattern).as_bytes());
             }
+        }
+        Aside::Name { out: way, pattern } => {
+            out.small = if *way { ASIDE_NAME_OUT } else { ASIDE_NAME_IN };
+            let Some(places) = glob::automaton(pattern) else {
+                return Err("a pattern that no name is long enough for");
+            };
+            let record = Glob {
+                stars: places.stars,
+                length: places.length,
+                padding: 0,
+                masks: places.masks,
+            };
+            out.at = blob.add(record.as_bytes());
         }
         Aside::Words(tests) => {
             let ops = word_ops(tests);

@@ -6,10 +6,10 @@
 use super::test::Context;
 use crate::image::aside::{
     ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_EXTENSIONS, ASIDE_GROUP_IN, ASIDE_GROUP_OUT,
-    ASIDE_GROUPS, ASIDE_HEADER, ASIDE_IP_OPTIONS, ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_REALM,
-    ASIDE_SOCKET, ASIDE_TCP, ASIDE_WORDS, PortName, TCP_ACKNOWLEDGEMENT, TCP_SEQUENCE, TCP_WINDOW,
-    TEXT_ROWS, TextTable, WORD_AND, WORD_AT, WORD_IN, WORD_IN_LAST, WORD_LEFT, WORD_READ,
-    WORD_RIGHT, WordOp,
+    ASIDE_GROUPS, ASIDE_HEADER, ASIDE_IP_OPTIONS, ASIDE_NAME_IN, ASIDE_NAME_OUT, ASIDE_PORT_IN,
+    ASIDE_PORT_OUT, ASIDE_REALM, ASIDE_SOCKET, ASIDE_TCP, ASIDE_WORDS, Glob, PortName,
+    TCP_ACKNOWLEDGEMENT, TCP_SEQUENCE, TCP_WINDOW, TEXT_ROWS, TextTable, WORD_AND, WORD_AT,
+    WORD_IN, WORD_IN_LAST, WORD_LEFT, WORD_READ, WORD_RIGHT, WordOp,
 };
 use crate::image::layout::Test;
 use weir_policy::model::TcpNumber;
@@ -50,6 +50,8 @@ impl Context<'_, '_> {
             }
             ASIDE_IP_OPTIONS => u32::from(facts.ip_options) & test.b == test.a,
             ASIDE_EXTENSIONS => u32::from(facts.extensions) & test.a != 0,
+            ASIDE_NAME_IN => self.name(test.at, &self.packet.in_iface),
+            ASIDE_NAME_OUT => self.name(test.at, &self.packet.out_iface),
             _ => self.text(test.at),
         })
     }
@@ -65,6 +67,15 @@ impl Context<'_, '_> {
         let name: PortName = self.image.read(test.at);
         let bytes = port.as_bytes();
         (0..16).all(|at| bytes.get(at).unwrap_or(&0) & name.mask[at] == name.value[at])
+    }
+
+    fn name(&self, at: u32, name: &str) -> bool {
+        let glob: Glob = self.image.read(at);
+        let step = |places: u32, byte: &u8| {
+            let matched = places & u32::from(glob.masks[usize::from(*byte)]);
+            matched << 1 | places & u32::from(glob.stars)
+        };
+        !name.is_empty() && name.as_bytes().iter().fold(1, step) >> glob.length & 1 != 0
     }
 
     fn words(&self, test: &Test) -> bool {

@@ -165,6 +165,11 @@ pub fn of_condition(cond: &Cond) -> Culprit {
         ),
         Cond::Aside(Aside::IpOptions { .. }) => (&["ipoptions"], "IPv4 options", REWRITE),
         Cond::Aside(Aside::Extensions(_)) => (&["ext6hdr"], "an extension header", REWRITE),
+        Cond::Aside(Aside::Name { .. }) => (
+            &["via", "recv", "xmit"],
+            "a pattern of interface names",
+            "write the names",
+        ),
         _ => (&[], "this condition", REWRITE),
     };
     Culprit::new(words, what, help)

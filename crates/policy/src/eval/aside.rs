@@ -3,6 +3,7 @@
 //! Source: what xt_owner, xt_cgroup, xt_physdev, xt_u32 and xt_string do, and ipfw(8).
 
 use super::Truth;
+use super::ipfw::glob;
 use crate::model::{Aside, BROKEN_OPTIONS, Packet, TextSearch, WordStep, WordTest};
 
 /// Evaluates such a condition.
@@ -49,6 +50,13 @@ pub fn aside_condition(aside: &Aside, packet: &Packet) -> Truth {
             (facts.ip_options & (mask | BROKEN_OPTIONS) == *value).into()
         }
         Aside::Extensions(bits) => (facts.extensions & bits != 0).into(),
+        Aside::Name { out, pattern } => {
+            let name = match out {
+                true => &packet.out_iface,
+                false => &packet.in_iface,
+            };
+            (!name.is_empty() && glob::matches(pattern, name)).into()
+        }
     }
 }
 

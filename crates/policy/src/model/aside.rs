@@ -65,6 +65,14 @@ pub enum Aside {
     },
     /// One of these IPv6 extension headers is there, bits of [`Facts::extensions`].
     Extensions(u8),
+    /// The name of the receiving or sending interface matches a shell pattern (fnmatch); never
+    /// holds where there is no such interface.
+    Name {
+        /// The sending interface's.
+        out: bool,
+        /// The pattern.
+        pattern: String,
+    },
 }
 
 /// A number of a TCP segment.

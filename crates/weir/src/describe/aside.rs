@@ -41,6 +41,10 @@ pub fn aside(aside: &Aside) -> String {
             format!("IP options {}", masked((*value).into(), (*mask).into()))
         }
         Aside::Extensions(bits) => format!("IPv6 extension headers {bits:#x}"),
+        Aside::Name { out, pattern } => {
+            let way = if *out { "to" } else { "from" };
+            format!("{way} an interface {pattern}")
+        }
     }
 }
 
@@ -107,6 +111,16 @@ pub fn observed(aside: &Aside, packet: &Packet) -> Option<String> {
         }
         Aside::IpOptions { .. } => format!("they are {:#x}", facts.ip_options),
         Aside::Extensions(_) => format!("they are {:#x}", facts.extensions),
+        Aside::Name { out, .. } => {
+            let name = match out {
+                true => &packet.out_iface,
+                false => &packet.in_iface,
+            };
+            match name.as_str() {
+                "" => "there is none".to_owned(),
+                name => format!("it is {name}"),
+            }
+        }
         Aside::Words(_) | Aside::Text(_) => return None,
     })
 }

@@ -13,7 +13,7 @@ use crate::dialect::ipfw::Ruleset;
 use crate::dialect::ipfw::ast::{
     Address, Argument, Flags, InterfaceName, NumberField, Pattern, Ranges, Side,
 };
-use crate::eval::ipfw::{Pass, proto};
+use crate::eval::ipfw::{Pass, glob, proto};
 use crate::model::{
     AddrMatch, AddrType, Aside, Cmp, Cond, Family, IfPattern, Owner, OwnerRange, RangeSet,
     ReversePath, TcpNumber,
@@ -332,10 +332,7 @@ impl Scope<'_> {
             }],
             InterfaceName::Glob(pattern) => match expand(pattern) {
                 Some(all) => all,
-                None => {
-                    let what = format!("the interface pattern `{pattern}`");
-                    return refused(what, "write names, `NAME*` or `NAME[0-9]`");
-                }
+                None => return Ok(by_pattern(pattern, !received, negate)),
             },
             InterfaceName::Address(address) => {
                 let Some(owners) = &self.set.owners else {
@@ -375,10 +372,15 @@ impl Scope<'_> {
             }
         };
         if patterns.iter().any(|one| one.name.is_empty()) {
-            return match may_be_none {
-                true => refused("`recv *` of sent packets", "write the names"),
-                false => Ok(constant(!negate)),
-            };
+            let none = Cond::InIface(IfPattern {
+                name: String::new(),
+                prefix: false,
+            });
+            // Any interface at all.
+            return Ok(match may_be_none {
+                true => strict(none, !negate),
+                false => constant(!negate),
+            });
         }
         let cond = |pattern| match received {
             true => Cond::InIface(pattern),
@@ -423,6 +425,18 @@ impl Scope<'_> {
             }
         };
         Ok(strict(Cond::ReversePath(asked), negate))
+    }
+}
+
+/// A pattern of names that is asked of each name.
+fn by_pattern(pattern: &str, out: bool, negate: bool) -> Formula {
+    match glob::automaton(pattern) {
+        Some(_) => {
+            let pattern = pattern.to_owned();
+            strict(Cond::Aside(Aside::Name { out, pattern }), negate)
+        }
+        // It asks for more letters than a name has.
+        None => constant(negate),
     }
 }
 
