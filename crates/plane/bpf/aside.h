@@ -29,6 +29,11 @@ enum weir_aside {
 	WEIR_ASIDE_EXTENSIONS = 16,
 	WEIR_ASIDE_NAME_IN = 17,
 	WEIR_ASIDE_NAME_OUT = 18,
+	/* in the programs for frames alone */
+	WEIR_ASIDE_ETHERNET_BARE = 19,
+	WEIR_ASIDE_ETHERNET_TYPE = 20,
+	WEIR_ASIDE_ETHERNET_MASKED = 21,
+	WEIR_ASIDE_ETHERNET_AMONG = 22,
 };
 
 enum weir_word_kind {
@@ -243,6 +248,56 @@ __noinline int test_name(struct walk *w, __u32 glob_at, __u32 out)
 	return places >> (g->length & 15) & 1;
 }
 
+#ifdef WEIR_FRAMES
+/* Whether an address is in one of `count` sorted (first, last) pairs of the image. */
+static __always_inline bool mac_among(const __u8 *image, __u64 mask, __u32 at, __u32 count,
+				      __u64 address)
+{
+	__u32 low = 0;
+
+	for (int i = 0; i < 18; i++) {
+		__u32 half = count >> 1, pair = at + (low + half) * 16;
+
+		if (!count)
+			break;
+		if (address < IMAGE_U64(image, mask, pair)) {
+			count = half;
+		} else if (address > IMAGE_U64(image, mask, pair + 8)) {
+			low += half + 1;
+			count -= half + 1;
+		} else {
+			return true;
+		}
+	}
+	return false;
+}
+
+__noinline int test_ethernet(struct walk *w, __u32 test_at)
+{
+	const struct weir_residual *t;
+	__u64 mask = image_mask(), address;
+	const __u8 *image;
+
+	if (!w)
+		return WEIR_ABSENT;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return WEIR_ABSENT;
+	t = IMAGE_AT(struct weir_residual, image, mask, test_at);
+	address = t->a ? w->frame.address[1] : w->frame.address[0];
+	switch (t->small) {
+	case WEIR_ASIDE_ETHERNET_BARE:
+		return w->frame.bare;
+	case WEIR_ASIDE_ETHERNET_TYPE:
+		return in_pairs(image, mask, t->at, t->count, w->frame.kind);
+	case WEIR_ASIDE_ETHERNET_MASKED:
+		return (address & IMAGE_U64(image, mask, t->at + 8)) ==
+		       IMAGE_U64(image, mask, t->at);
+	}
+	return mac_among(image, mask, t->at, t->count, address);
+}
+#endif
+
 /* Those that need no more than the packet's kernel structures. */
 __noinline int test_fact(struct walk *w, __u32 test_at)
 {
@@ -288,6 +343,10 @@ __noinline int test_fact(struct walk *w, __u32 test_at)
 
 static __always_inline int test_aside(struct walk *w, const struct weir_residual *t, __u32 test_at)
 {
+#ifdef WEIR_FRAMES
+	if (t->small >= WEIR_ASIDE_ETHERNET_BARE)
+		return test_ethernet(w, test_at);
+#endif
 	switch (t->small) {
 	case WEIR_ASIDE_PORT_IN:
 		return test_port(w, t->at, 0);

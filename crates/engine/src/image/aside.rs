@@ -41,8 +41,16 @@ pub const ASIDE_EXTENSIONS: u16 = 16;
 pub const ASIDE_NAME_IN: u16 = 17;
 /// The sending interface has.
 pub const ASIDE_NAME_OUT: u16 = 18;
+/// The frame holds no IP packet; this and what follows is absent without a frame.
+pub const ASIDE_ETHERNET_BARE: u16 = 19;
+/// Its type is in one of `count` (u32, u32) pairs at `at`.
+pub const ASIDE_ETHERNET_TYPE: u16 = 20;
+/// Its destination (`a` 0) or source (1) is, under the second u64 at `at`, the first.
+pub const ASIDE_ETHERNET_MASKED: u16 = 21;
+/// Its destination or source is in one of `count` (u64, u64) pairs at `at`.
+pub const ASIDE_ETHERNET_AMONG: u16 = 22;
 /// The highest of them.
-pub const ASIDE_LAST: u16 = ASIDE_NAME_OUT;
+pub const ASIDE_LAST: u16 = ASIDE_ETHERNET_AMONG;
 
 /// Bytes of the shortest network header.
 pub const HEADER_BYTES: u32 = 20;

@@ -5,7 +5,8 @@
 
 use super::test::Context;
 use crate::image::aside::{
-    ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_EXTENSIONS, ASIDE_GROUP_IN, ASIDE_GROUP_OUT,
+    ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_ETHERNET_AMONG, ASIDE_ETHERNET_BARE,
+    ASIDE_ETHERNET_MASKED, ASIDE_ETHERNET_TYPE, ASIDE_EXTENSIONS, ASIDE_GROUP_IN, ASIDE_GROUP_OUT,
     ASIDE_GROUPS, ASIDE_HEADER, ASIDE_IP_OPTIONS, ASIDE_NAME_IN, ASIDE_NAME_OUT, ASIDE_PORT_IN,
     ASIDE_PORT_OUT, ASIDE_REALM, ASIDE_SOCKET, ASIDE_TCP, ASIDE_WORDS, Glob, PortName,
     TCP_ACKNOWLEDGEMENT, TCP_SEQUENCE, TCP_WINDOW, TEXT_ROWS, TextTable, WORD_AND, WORD_AT,
@@ -50,6 +51,13 @@ impl Context<'_, '_> {
             }
             ASIDE_IP_OPTIONS => u32::from(facts.ip_options) & test.b == test.a,
             ASIDE_EXTENSIONS => u32::from(facts.extensions) & test.a != 0,
+            ASIDE_ETHERNET_BARE => facts.frame?.bare,
+            ASIDE_ETHERNET_TYPE => self.in_pairs(test, facts.frame?.kind.into()),
+            ASIDE_ETHERNET_MASKED => {
+                let [value, mask]: [u64; 2] = self.image.read(test.at);
+                facts.frame?.address(test.a != 0) & mask == value
+            }
+            ASIDE_ETHERNET_AMONG => self.among(test, facts.frame?.address(test.a != 0)),
             ASIDE_NAME_IN => self.name(test.at, &self.packet.in_iface),
             ASIDE_NAME_OUT => self.name(test.at, &self.packet.out_iface),
             _ => self.text(test.at),
@@ -67,6 +75,13 @@ impl Context<'_, '_> {
         let name: PortName = self.image.read(test.at);
         let bytes = port.as_bytes();
         (0..16).all(|at| bytes.get(at).unwrap_or(&0) & name.mask[at] == name.value[at])
+    }
+
+    fn among(&self, test: &Test, address: u64) -> bool {
+        (0..test.count).any(|number| {
+            let [first, last]: [u64; 2] = self.image.read(test.at + number * 16);
+            (first..=last).contains(&address)
+        })
     }
 
     fn name(&self, at: u32, name: &str) -> bool {

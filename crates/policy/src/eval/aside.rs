@@ -4,7 +4,9 @@
 
 use super::Truth;
 use super::ipfw::glob;
-use crate::model::{Aside, BROKEN_OPTIONS, Packet, TextSearch, WordStep, WordTest};
+use crate::model::{
+    Aside, BROKEN_OPTIONS, Ethernet, Frame, Packet, TextSearch, WordStep, WordTest,
+};
 
 /// Evaluates such a condition.
 pub fn aside_condition(aside: &Aside, packet: &Packet) -> Truth {
@@ -56,6 +58,25 @@ pub fn aside_condition(aside: &Aside, packet: &Packet) -> Truth {
                 false => &packet.in_iface,
             };
             (!name.is_empty() && glob::matches(pattern, name)).into()
+        }
+        Aside::Ethernet(asked) => match &facts.frame {
+            Some(frame) => ethernet(asked, frame).into(),
+            None => Truth::Absent,
+        },
+    }
+}
+
+fn ethernet(asked: &Ethernet, frame: &Frame) -> bool {
+    match asked {
+        Ethernet::Bare => frame.bare,
+        Ethernet::Type(kinds) => kinds.contains(frame.kind),
+        Ethernet::Masked {
+            source,
+            value,
+            mask,
+        } => frame.address(*source) & mask == *value,
+        Ethernet::Among { source, addresses } => {
+            addresses.contains(u128::from(frame.address(*source)))
         }
     }
 }

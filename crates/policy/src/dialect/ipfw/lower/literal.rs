@@ -5,6 +5,7 @@
 //! `eval::ipfw::patterns`; tests compare the two.
 
 use super::formula::{Formula, LATER, any, constant, is, is_not, of_transport, or, strict};
+use super::frames::Layer;
 use super::header;
 use super::names::expand;
 use super::tables::{View, view};
@@ -52,6 +53,8 @@ pub(super) struct Scope<'s> {
     pub family: Family,
     /// Their pass.
     pub pass: Pass,
+    /// Of which layer the pass is.
+    pub layer: Layer,
 }
 
 /// A pattern as it stands in a rule.
@@ -107,6 +110,11 @@ impl Scope<'_> {
             rule,
             ..
         } = *asked;
+        if self.layer == Layer::Bare
+            && let Some(formula) = self.bare(asked)
+        {
+            return Ok(formula);
+        }
         Ok(match pattern {
             Pattern::Comment(_) => constant(!negate),
             Pattern::Proto(number) => match u8::try_from(*number) {
@@ -125,12 +133,11 @@ impl Scope<'_> {
             Pattern::DstPort(list) => ports(false, ranges(list), negate),
             Pattern::In => constant((self.pass == Pass::In) != negate),
             Pattern::Interface(side, name) => self.interface(*side, name, asked)?,
-            // Only frames of the link layer's own pass have these, and that pass is not made.
             Pattern::Layer2
             | Pattern::Mac(..)
             | Pattern::MacType(_)
             | Pattern::SrcMac(_)
-            | Pattern::DstMac(_) => constant(negate),
+            | Pattern::DstMac(_) => self.link(asked),
             // Refused where they are read; with leave to go on they never hold.
             Pattern::Diverted(_) | Pattern::Jail(_) | Pattern::SockArg | Pattern::Ipsec => {
                 constant(negate)
