@@ -12,6 +12,7 @@ const OBJECTS: &[&str] = &[
     "learned",
     "dynamic",
     "ingress",
+    "frames",
     "early",
     "route",
     "tcx",

@@ -27,6 +27,13 @@ enum weir_aside {
 	WEIR_ASIDE_TCP = 14,
 	WEIR_ASIDE_IP_OPTIONS = 15,
 	WEIR_ASIDE_EXTENSIONS = 16,
+	WEIR_ASIDE_NAME_IN = 17,
+	WEIR_ASIDE_NAME_OUT = 18,
+	/* in the programs for frames alone */
+	WEIR_ASIDE_ETHERNET_BARE = 19,
+	WEIR_ASIDE_ETHERNET_TYPE = 20,
+	WEIR_ASIDE_ETHERNET_MASKED = 21,
+	WEIR_ASIDE_ETHERNET_AMONG = 22,
 };
 
 enum weir_word_kind {
@@ -49,6 +56,12 @@ struct weir_text {
 	__u32 to;
 	__u32 length;
 	__u32 classes;
+};
+struct weir_glob {
+	__u16 stars;
+	__u16 length;
+	__u32 padding;
+	__u16 masks[256];
 };
 #define WEIR_TEXT_ROWS (16 + 256)
 #define WEIR_TEXT_BLOCK 64
@@ -204,6 +217,87 @@ __noinline int test_port(struct walk *w, __u32 name_at, __u32 out)
 	return (name[0] & wanted[2]) == wanted[0] && (name[1] & wanted[3]) == wanted[1];
 }
 
+/* A name through the places of a pattern. */
+__noinline int test_name(struct walk *w, __u32 glob_at, __u32 out)
+{
+	const struct weir_glob *g;
+	__u64 name[2], letters;
+	__u32 places = 1, stars;
+	const __u8 *image;
+
+	if (!w)
+		return WEIR_FAILS;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return WEIR_FAILS;
+	meta_name(&w->seen, out, name);
+	if (!name[0])
+		return WEIR_FAILS;
+	g = IMAGE_AT(struct weir_glob, image, image_mask(), glob_at);
+	stars = g->stars;
+	letters = name[0];
+	for (int i = 0; i < 16; i++) {
+		__u32 letter = letters & 0xff, matched;
+
+		if (!letter)
+			break;
+		matched = places & IMAGE_U16(image, image_mask(), glob_at + 8 + letter * 2);
+		places = matched << 1 | (places & stars);
+		letters = i == 7 ? name[1] : letters >> 8;
+	}
+	return places >> (g->length & 15) & 1;
+}
+
+#ifdef WEIR_FRAMES
+/* Whether an address is in one of `count` sorted (first, last) pairs of the image. */
+static __always_inline bool mac_among(const __u8 *image, __u64 mask, __u32 at, __u32 count,
+				      __u64 address)
+{
+	__u32 low = 0;
+
+	for (int i = 0; i < 18; i++) {
+		__u32 half = count >> 1, pair = at + (low + half) * 16;
+
+		if (!count)
+			break;
+		if (address < IMAGE_U64(image, mask, pair)) {
+			count = half;
+		} else if (address > IMAGE_U64(image, mask, pair + 8)) {
+			low += half + 1;
+			count -= half + 1;
+		} else {
+			return true;
+		}
+	}
+	return false;
+}
+
+__noinline int test_ethernet(struct walk *w, __u32 test_at)
+{
+	const struct weir_residual *t;
+	__u64 mask = image_mask(), address;
+	const __u8 *image;
+
+	if (!w)
+		return WEIR_ABSENT;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return WEIR_ABSENT;
+	t = IMAGE_AT(struct weir_residual, image, mask, test_at);
+	address = t->a ? w->frame.address[1] : w->frame.address[0];
+	switch (t->small) {
+	case WEIR_ASIDE_ETHERNET_BARE:
+		return w->frame.bare;
+	case WEIR_ASIDE_ETHERNET_TYPE:
+		return in_pairs(image, mask, t->at, t->count, w->frame.kind);
+	case WEIR_ASIDE_ETHERNET_MASKED:
+		return (address & IMAGE_U64(image, mask, t->at + 8)) ==
+		       IMAGE_U64(image, mask, t->at);
+	}
+	return mac_among(image, mask, t->at, t->count, address);
+}
+#endif
+
 /* Those that need no more than the packet's kernel structures. */
 __noinline int test_fact(struct walk *w, __u32 test_at)
 {
@@ -249,11 +343,19 @@ __noinline int test_fact(struct walk *w, __u32 test_at)
 
 static __always_inline int test_aside(struct walk *w, const struct weir_residual *t, __u32 test_at)
 {
+#ifdef WEIR_FRAMES
+	if (t->small >= WEIR_ASIDE_ETHERNET_BARE)
+		return test_ethernet(w, test_at);
+#endif
 	switch (t->small) {
 	case WEIR_ASIDE_PORT_IN:
 		return test_port(w, t->at, 0);
 	case WEIR_ASIDE_PORT_OUT:
 		return test_port(w, t->at, 1);
+	case WEIR_ASIDE_NAME_IN:
+		return test_name(w, t->at, 0);
+	case WEIR_ASIDE_NAME_OUT:
+		return test_name(w, t->at, 1);
 	case WEIR_ASIDE_WORDS:
 		return weir_may(WEIR_FEATURE_PAYLOAD) ? test_words(w, t->at, t->count) : WEIR_FAILS;
 	case WEIR_ASIDE_TEXT:

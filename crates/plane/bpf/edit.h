@@ -29,7 +29,8 @@ static __always_inline int edit_tos(struct __sk_buff *skb, __u32 at, const struc
 	changed = bpf_htons(changed);
 	if (h->family == 4 && bpf_l3_csum_replace(skb, at + 10, word, changed, 2))
 		return -1;
-	return bpf_skb_store_bytes(skb, at, &changed, 2, 0);
+	/* What the network card summed up covers an IPv6 header, in which nothing makes up for it. */
+	return bpf_skb_store_bytes(skb, at, &changed, 2, h->family == 4 ? 0 : BPF_F_RECOMPUTE_CSUM);
 }
 
 static __always_inline int edit_ttl(struct __sk_buff *skb, __u32 at, const struct weir_handoff *h)

@@ -14,6 +14,7 @@
 #include "meta.h"
 #include "parse.h"
 #include "payload.h"
+#include "refuse.h"
 #include "report.h"
 #include "sweep.h"
 #include "walk.h"
@@ -153,28 +154,6 @@ static __always_inline void testing_result(struct weir_control *c, const struct 
 	c->test.short_way = 0;
 }
 
-/* The verdict of a table that did not accept, as what netfilter is to do. */
-static __noinline int refuse(struct weir_control *c, struct walk *w, int verdict)
-{
-	struct weir_report r = {
-		.now_ms = w->now_ms,
-		.kind = WEIR_EVENT_REJECT,
-		.rule = w->deciding,
-		.slot = w->slot,
-		.op = w->reject,
-		.mark = w->packet.mark,
-	};
-	enum weir_reason reason = WEIR_REASON_RULE;
-
-	if (verdict == WEIR_VERDICT_REJECT) {
-		reason = WEIR_REASON_REJECT_SILENT;
-		if (c->answering && weir_report_event(&w->seen, &w->packet, &r))
-			reason = WEIR_REASON_REJECT;
-	}
-	__sync_fetch_and_add(&c->reasons[reason], 1);
-	return NF_DROP;
-}
-
 /* Tests of the parser: the packet, and the one in an ICMP error. */
 static __always_inline void testing_parse(struct weir_control *c, struct walk *w, int broken)
 {
@@ -258,7 +237,7 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 	verdict = judge_tables(image, w, c, b, last, bits);
 	testing_result(c, w, verdict);
 	if (verdict != WEIR_VERDICT_ACCEPT)
-		return refuse(c, w, verdict);
+		return refuse(c, w, verdict) + NF_DROP;
 	if (last && weir_may(WEIR_FEATURE_TRACKS) && (weir_testing || bits & WEIR_POLICY_TRACK))
 		flow_confirm(&w->packet, &w->flow, w->now_ms);
 	if (carries && w->packet.hook != WEIR_HOOK_INPUT)

@@ -18,6 +18,15 @@
 #include "learned_view.h"
 #endif
 
+#ifdef WEIR_FRAMES
+/* The Ethernet frame of the packet: model::Frame. */
+struct weir_frame {
+	__u64 address[2];	/* destination, source */
+	__u32 kind;		/* EtherType, behind VLAN tags */
+	__u32 bare;		/* it holds no IP packet */
+};
+#endif
+
 struct walk {
 	struct weir_packet packet;
 	struct weir_seen seen;
@@ -35,6 +44,9 @@ struct walk {
 	__u64 other[2];		/* destination at other hooks: translated.h */
 	__u32 other_port;
 	struct flow_entry copy;	/* of the flow's entry, see flow_meet */
+#ifdef WEIR_FRAMES
+	struct weir_frame frame;
+#endif
 #ifdef WEIR_LEARNED
 	__u32 learned;		/* slot of the state found, plus 1; 0: none */
 	__u32 learned_bits;	/* LEARNED_OUT_OF_WINDOW, DYNAMIC_LOOKED */

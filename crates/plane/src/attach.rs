@@ -80,11 +80,13 @@ pub fn detach_others(path: &Path, bits: u32) -> Result<()> {
 }
 
 /// Beginnings of the names of links on interfaces: on the way out, on the way in, and before that.
-const INTERFACE_LINKS: [(&str, u32, &str); 4] = [
+const INTERFACE_LINKS: [(&str, u32, &str); 6] = [
     ("link_tcx_", hooks::EGRESS, "weir_egress"),
     ("link_tcxroute_", hooks::WAY_BACK, "weir_route"),
     ("link_tcxin_", hooks::INGRESS, "weir_ingress"),
     ("link_xdp_", hooks::XDP, "weir_early"),
+    ("link_tcxframein_", hooks::FRAMES, "weir_frames_in"),
+    ("link_tcxframeout_", hooks::FRAMES, "weir_frames_out"),
 ];
 
 fn is_interface_link(name: &str) -> bool {
@@ -121,8 +123,10 @@ pub fn attach_interfaces(instance: &Instance, path: &Path, bits: u32) -> Result<
         let link = match program {
             "weir_early" => bpf::attach_xdp(code, index),
             // Those that judge read what it finds.
-            "weir_route" => bpf::attach_tcx_first(code, index),
-            _ => bpf::attach_tcx(code, index, program == "weir_egress"),
+            "weir_route" => bpf::attach_tcx_first(code, index, false),
+            // That for frames judges what it has changed, and may be there already.
+            "weir_egress" if bits & hooks::FRAMES != 0 => bpf::attach_tcx_first(code, index, true),
+            _ => bpf::attach_tcx(code, index, is_sent(program)),
         };
         let link = link.map_err(|source| PlaneError::Attach {
             hook: format!("interface {index}, for {program}"),
@@ -132,6 +136,11 @@ pub fn attach_interfaces(instance: &Instance, path: &Path, bits: u32) -> Result<
         bpf::pin(link.as_fd(), &path).map_err(file("pinning", &path))?;
     }
     Ok(())
+}
+
+/// Whether a program on interfaces is on the way out.
+fn is_sent(program: &str) -> bool {
+    matches!(program, "weir_egress" | "weir_frames_out")
 }
 
 /// Detach the programs on interfaces that the policy does not need; drop the pins of interfaces

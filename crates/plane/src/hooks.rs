@@ -20,6 +20,12 @@ const PLACES: [(Hook, u32, &str); 5] = [
     (Hook::Postrouting, 4, "postrouting"),
 ];
 
+/// The bits of places of IPv4.
+pub const PLACES_V4: u32 = 0x1f;
+/// The bits of places of IPv6.
+pub const PLACES_V6: u32 = 0x1f00;
+/// Frames have roots of their own ([`weir_policy::model::Root::is_of_frames`]).
+pub const FRAMES: u32 = 1 << 5;
 /// Fragments of IPv4 are put together before the hooks.
 pub const DEFRAGMENT_V4: u32 = 1 << 16;
 /// Fragments of IPv6 are.
@@ -220,7 +226,8 @@ mod tests {
 
     #[test]
     fn every_place_has_a_bit_of_its_own() {
-        let all = (1 << 16) - 1;
+        let all = PLACES_V4 | PLACES_V6;
+        assert_eq!(all & FRAMES, 0);
         let places = places(all);
         assert_eq!(places.len(), 10);
         let mut bits = 0;

@@ -22,7 +22,7 @@ use crate::sys::memory::Mapping;
 use crate::written::written;
 
 pub use crate::parts::{
-    EGRESS, FAMILY_V4, FAMILY_V6, INGRESS, ROUTE_BACK, TRACKS, XDP, families, tracks,
+    EGRESS, FAMILY_V4, FAMILY_V6, FRAMES, INGRESS, ROUTE_BACK, TRACKS, XDP, families, tracks,
 };
 use crate::parts::{is_needed, variant};
 
@@ -31,6 +31,7 @@ static LEARNED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learned.bpf.o"
 static DYNAMIC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dynamic.bpf.o"));
 static INGRESS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
 static EARLY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/early.bpf.o"));
+static FRAMES_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/frames.bpf.o"));
 static ROUTE_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/route.bpf.o"));
 static TCX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tcx.bpf.o"));
 
@@ -73,7 +74,7 @@ pub fn is_mapped(name: &str) -> bool {
 }
 
 /// Names of the programs, as in the `.bpf.c` files.
-pub const PROGRAMS: [&str; 9] = [
+pub const PROGRAMS: [&str; 11] = [
     "weir_judge",
     "weir_judge6",
     "weir_whole",
@@ -83,6 +84,8 @@ pub const PROGRAMS: [&str; 9] = [
     "weir_ingress",
     "weir_early",
     "weir_route",
+    "weir_frames_in",
+    "weir_frames_out",
 ];
 
 /// How large the maps are made.
@@ -457,6 +460,7 @@ pub fn load(
         ("weir_ingress", INGRESS_OBJECT),
         ("weir_early", EARLY),
         ("weir_route", ROUTE_OBJECT),
+        ("weir_frames_in", FRAMES_OBJECT),
     ];
     for (program, object) in on_interfaces {
         if is_needed(program, features) {

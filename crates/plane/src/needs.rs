@@ -134,7 +134,10 @@ impl Needs {
             roots: policy.roots.iter().filter(enforced).copied().collect(),
         };
         for root in needs.roots.clone() {
-            needs.bits |= hooks::bit(root.family, root.hook);
+            needs.bits |= match root.is_of_frames() {
+                true => hooks::FRAMES,
+                false => hooks::bit(root.family, root.hook),
+            };
             for rule in reachable(policy, root.chain) {
                 needs.add(policy, &root, rule);
             }
@@ -143,6 +146,12 @@ impl Needs {
     }
 
     fn add(&mut self, policy: &Policy, root: &Root, rule: &Rule) {
+        if root.is_of_frames() {
+            // The programs for frames change packets themselves.
+            let by_tests = rule.tests.iter().map(bits_of_test);
+            self.bits |= by_tests.fold(0, |all, one| all | one);
+            return;
+        }
         let early = matches!(root.hook, Hook::Prerouting | Hook::Postrouting);
         self.fragments |= root.family == Family::V4 && root.hook != Hook::Input;
         if asks_about_flows(policy, rule) {
@@ -215,12 +224,42 @@ mod tests {
     use weir_policy::dialect::ipfw::{self, lower};
     use weir_policy::syntax::Sources;
 
-    fn asked(rule: &str) -> u32 {
+    fn asked_with(rule: &str, ether_ipfw: bool) -> u32 {
         let mut sources = Sources::new();
         let id = sources.add("rules", rule);
-        let program = ipfw::read(rule, id, &ipfw::NoNames, ipfw::Settings::default());
-        let (policy, found) = lower::lower(&program.ruleset, &sources, lower::Options::default());
+        let settings = ipfw::Settings {
+            ether_ipfw,
+            ..ipfw::Settings::default()
+        };
+        let program = ipfw::read(rule, id, &ipfw::NoNames, settings);
+        let options = lower::Options {
+            frames: true,
+            ..lower::Options::default()
+        };
+        let (policy, found) = lower::lower(&program.ruleset, &sources, options);
         of(&policy.unwrap_or_else(|| panic!("{found:?}")))
+    }
+
+    fn asked(rule: &str) -> u32 {
+        asked_with(rule, false)
+    }
+
+    #[test]
+    fn frames_need_their_own_programs_where_they_are_judged() {
+        // The mark is set by frames alone: nothing is handed on to the way out.
+        let rule = "add 100 setmark 1 ip from any to any layer2";
+        let (off, on) = (asked_with(rule, false), asked_with(rule, true));
+        assert_eq!(on, off | hooks::FRAMES);
+        let places = hooks::places(on);
+        assert_eq!(
+            places,
+            hooks::places(off),
+            "frames are no hook of netfilter"
+        );
+        assert_eq!(parts::families(on) & parts::FRAMES, parts::FRAMES);
+        assert_eq!(parts::families(off) & parts::FRAMES, 0);
+        let asks = asked_with("add 100 deny ip from any to any layer2 not antispoof", true);
+        assert_eq!(asks & hooks::NOT_SPOOFED, hooks::NOT_SPOOFED);
     }
 
     #[test]

@@ -29,11 +29,15 @@ pub const REVERSE_PATH: u32 = 1 << 24;
 /// The same: flows are kept. Twin of `WEIR_FEATURE_TRACKS`.
 pub const TRACKS: u32 = 1 << 25;
 
+/// The same: frames are judged.
+pub const FRAMES: u32 = 1 << 23;
+
 /// What the hooks of a policy ask for: families, flows, and the programs on interfaces.
 pub fn families(hooks: u32) -> u32 {
     let bit = |hooks, bit| if hooks != 0 { bit } else { 0 };
-    bit(hooks & 0xff, FAMILY_V4)
-        | bit(hooks & 0xff00, FAMILY_V6)
+    bit(hooks & hooks::PLACES_V4, FAMILY_V4)
+        | bit(hooks & hooks::PLACES_V6, FAMILY_V6)
+        | bit(hooks & hooks::FRAMES, FRAMES)
         | bit(hooks & hooks::INGRESS, INGRESS)
         | bit(hooks & hooks::XDP, XDP)
         | bit(hooks & hooks::WAY_BACK, ROUTE_BACK)
@@ -65,6 +69,7 @@ pub fn is_needed(program: &str, features: u32) -> bool {
         "weir_ingress" => features & INGRESS != 0,
         "weir_early" => features & XDP != 0,
         "weir_route" => features & ROUTE_BACK != 0,
+        "weir_frames_in" | "weir_frames_out" => features & FRAMES != 0,
         "weir_egress" => features & EGRESS != 0,
         "weir_judge" => features & FAMILY_V4 != 0,
         "weir_judge6" => features & FAMILY_V6 != 0,

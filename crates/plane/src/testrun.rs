@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::abi::{Control, Facts, Key, Test};
 use crate::error::{Result, system};
-use crate::load::{Capacity, Instance, TRACKS, load};
+use crate::load::{Capacity, FRAMES, Instance, TRACKS, load};
 use crate::swap::{self, Policy};
 use crate::sys::bpf::{RunResult, test_run};
 
@@ -52,7 +52,7 @@ impl TestRun {
     pub fn new(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         Ok(TestRun {
-            instance: Arc::new(load(capacity, true, !FEATURE_LEARNED, None)?),
+            instance: Arc::new(load(capacity, true, !(FEATURE_LEARNED | FRAMES), None)?),
             whole_way: Cell::new(false),
         })
     }
@@ -61,7 +61,12 @@ impl TestRun {
     pub fn without_flows(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         Ok(TestRun {
-            instance: Arc::new(load(capacity, true, !(FEATURE_LEARNED | TRACKS), None)?),
+            instance: Arc::new(load(
+                capacity,
+                true,
+                !(FEATURE_LEARNED | TRACKS | FRAMES),
+                None,
+            )?),
             whole_way: Cell::new(false),
         })
     }
@@ -70,7 +75,12 @@ impl TestRun {
     pub fn learning(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         Ok(TestRun {
-            instance: Arc::new(load(capacity, true, !(FEATURE_DYNAMIC | TRACKS), None)?),
+            instance: Arc::new(load(
+                capacity,
+                true,
+                !(FEATURE_DYNAMIC | TRACKS | FRAMES),
+                None,
+            )?),
             whole_way: Cell::new(false),
         })
     }
@@ -78,6 +88,15 @@ impl TestRun {
     /// Load the programs for policies whose rules note flows as ipfw does, and that keep none as
     /// iptables does.
     pub fn dynamic(capacity: Capacity) -> Result<TestRun> {
+        crate::features::check()?;
+        Ok(TestRun {
+            instance: Arc::new(load(capacity, true, !(TRACKS | FRAMES), None)?),
+            whole_way: Cell::new(false),
+        })
+    }
+
+    /// Load the programs for policies of ipfw that judge frames, too: [`TestRun::judge_frame`].
+    pub fn frames(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
         Ok(TestRun {
             instance: Arc::new(load(capacity, true, !TRACKS, None)?),
@@ -89,7 +108,7 @@ impl TestRun {
     /// nothing and pretend nothing.
     pub fn as_deployed(capacity: Capacity) -> Result<TestRun> {
         crate::features::check()?;
-        let instance = load(capacity, false, !FEATURE_LEARNED, None)?;
+        let instance = load(capacity, false, !(FEATURE_LEARNED | FRAMES), None)?;
         Ok(TestRun {
             instance: Arc::new(instance),
             whole_way: Cell::new(false),
@@ -191,15 +210,34 @@ impl TestRun {
         test.way = u8::from(self.whole_way.get());
         self.set_test(&test);
         let run = self.execute(arrival.hook, family, packet, 1)?;
+        Ok(self.outcome(run.value == 1))
+    }
+
+    /// Judge one frame, from its Ethernet header on: a sent one at POSTROUTING, a received one at
+    /// any other hook. Only for what [`TestRun::frames`] made.
+    pub fn judge_frame(&self, frame: &[u8], arrival: &Arrival) -> Result<Outcome> {
+        let program = match arrival.hook {
+            Hook::Postrouting => "weir_frames_out",
+            _ => "weir_frames_in",
+        };
+        self.set_test(&test_of(arrival, 0));
+        let frame = &frame[..frame.len().min(Self::LIMIT)];
+        let run = test_run(self.instance.program(program), frame, &[], 1)
+            .map_err(system("running a program over a test frame"))?;
+        // TCX_NEXT is -1.
+        Ok(self.outcome(run.value == u32::MAX))
+    }
+
+    fn outcome(&self, accepted: bool) -> Outcome {
         let test = self.result();
-        Ok(Outcome {
+        Outcome {
             verdict: test.verdict,
-            accepted: run.value == 1,
+            accepted,
             deciding: (test.deciding != u32::MAX).then_some(test.deciding),
             mark: test.result_mark,
             key: test.packet,
             short_way: test.short_way != 0,
-        })
+        }
     }
 
     /// Only parse: the packet, and the one inside an ICMP error.

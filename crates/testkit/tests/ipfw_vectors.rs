@@ -4,8 +4,9 @@
 //! In: `testdata/vectors/ipfw/*.txt`. Each expectation is compared with the verdict, the number of
 //! the rule that decided, the rules that acted, the type of service, mark and tags of all three (of
 //! the kernel: verdict, rule, mark, tags) and with all counters. What is left out is counted by
-//! reason: cases whose rules `apply` refuses, frames that hold no IP packet, packets that no bytes
-//! say. Random choices, of which each has its own, are compared by the rules alone.
+//! reason: cases whose rules `apply` refuses, packets that no bytes say. Cases with frames are
+//! judged with the pass of the link layer switched on. Random choices, of which each has its own,
+//! are compared by the rules alone.
 
 #[path = "../../policy/tests/ipfw/case.rs"]
 mod case;
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weir_engine::compile::{Options, compile};
 use weir_engine::packet::ipfw::{Met, Read, read as read_bytes};
-use weir_engine::packet::{Arrival, packet as model_packet};
+use weir_engine::packet::{Arrival, frame, packet as model_packet};
 use weir_engine::run::{Reference, Runner};
 use weir_plane::load::Capacity;
 use weir_plane::testrun::TestRun;
@@ -27,7 +28,9 @@ use weir_policy::dialect::ipfw::lower::{Options as Lowering, lower, tags_in_mark
 use weir_policy::dialect::ipfw::{Ruleset, read};
 use weir_policy::eval::ipfw::{HostAddress, Packet, Pass};
 use weir_policy::eval::{Evaluator, Judgement, Locals, Passage};
-use weir_policy::model::{Family, Hook, PacketType, Policy, RangeSet, RuleId, SourceId, Verdict};
+use weir_policy::model::{
+    Family, Hook, PacketType, Policy, RangeSet, Root, RuleId, SourceId, Verdict,
+};
 use weir_policy::syntax::Sources;
 use weir_testkit::random::ipfw::ways_back;
 
@@ -49,6 +52,8 @@ fn locals(addresses: &[HostAddress]) -> Locals {
 /// Where a packet is judged: its input pass at PREROUTING, its output pass where it goes through.
 fn arrival(packet: &Packet, mark: u32) -> Arrival {
     let hook = match packet.pass {
+        Pass::In if packet.layer2 => Root::FRAMES_RECEIVED.0,
+        Pass::Out if packet.layer2 => Root::FRAMES_SENT.0,
         Pass::In => Hook::Prerouting,
         Pass::Out if packet.recv.is_empty() => Hook::Output,
         Pass::Out => Hook::Forward,
@@ -62,6 +67,18 @@ fn arrival(packet: &Packet, mark: u32) -> Arrival {
         arrival.packet_type = PacketType::Multicast;
     }
     arrival
+}
+
+/// The bytes of a frame, from its Ethernet header on; see [`written`].
+fn written_frame(packet: &Packet, set: &Ruleset) -> Option<Vec<u8>> {
+    let (destination, source, kind) = packet.frame.unwrap_or_default();
+    let mut bytes = [destination, source].concat();
+    bytes.extend(kind.to_be_bytes());
+    bytes.extend(match packet.ip {
+        Some(_) => written(packet, set)?,
+        None => vec![0; packet.bytes as usize],
+    });
+    Some(bytes)
 }
 
 /// The bytes of a packet, if they read back as the packet that the words told of.
@@ -79,6 +96,7 @@ fn written(packet: &Packet, set: &Ruleset) -> Option<Vec<u8>> {
         return None;
     };
     again.owner = packet.owner;
+    again.layer2 = packet.layer2;
     let (told, found) = (packet.ip.as_ref()?, again.ip.as_mut()?);
     // Options are padded.
     found.options.truncate(told.options.len());
@@ -171,13 +189,21 @@ impl Run<'_> {
     fn judge(&mut self, place: &str, line: &str, packet: &Packet, mark: u32) -> Option<(u32, u8)> {
         let expected = line.split_once(" -> ").expect("an expectation").1;
         let expected = expected.split(" log ").next().expect("a first part");
-        let Some(bytes) = written(packet, self.set) else {
+        let bytes = match packet.layer2 {
+            true => written_frame(packet, self.set),
+            false => written(packet, self.set),
+        };
+        let Some(bytes) = bytes else {
             self.note("left out: no bytes say this packet");
             return None;
         };
         let mut arrival = arrival(packet, mark);
         arrival.handling = ways_back(&self.case.host, packet);
-        let Some(met) = model_packet(&bytes, bytes.len() as u32, &arrival) else {
+        let met = match packet.layer2 {
+            true => frame(&bytes, &arrival),
+            false => model_packet(&bytes, bytes.len() as u32, &arrival),
+        };
+        let Some(met) = met else {
             self.note("left out: no bytes say this packet");
             return None;
         };
@@ -217,7 +243,10 @@ impl Run<'_> {
             let packet = (met.family, &*bytes, &arrival);
             self.kernel(kernel, (place, line), packet, &meant);
         }
-        self.note("compared");
+        self.note(match packet.layer2 {
+            true => "frames compared",
+            false => "compared",
+        });
         Some((meant.mark, meant.tos))
     }
 
@@ -232,7 +261,12 @@ impl Run<'_> {
         if bytes.len() > TestRun::LIMIT {
             return self.note("not in the kernel: longer than a test run takes");
         }
-        let outcome = kernel.judge(family, bytes, arrival, 0).expect("a test run");
+        let hooks = [Root::FRAMES_RECEIVED.0, Root::FRAMES_SENT.0];
+        let outcome = match hooks.contains(&arrival.hook) {
+            true => kernel.judge_frame(bytes, arrival),
+            false => kernel.judge(family, bytes, arrival, 0),
+        };
+        let outcome = outcome.expect("a test run");
         let verdict = match meant.verdict {
             Verdict::Accept => 1,
             Verdict::Drop => 2,
@@ -272,15 +306,13 @@ impl Run<'_> {
                         }
                         _ => (packet::packet(what), 0),
                     };
-                    if packet.layer2 || packet.ip.is_none() {
-                        self.note("left out: frames are not judged");
-                        return;
-                    }
                     let Some((mark, tos)) = self.judge(place, line, &packet, mark) else {
                         return;
                     };
                     let mut packet = packet;
-                    packet.ip.as_mut().expect("an IP packet").tos = tos;
+                    if let Some(ip) = &mut packet.ip {
+                        ip.tos = tos;
+                    }
                     last = Some((packet, mark));
                 }
             }
@@ -335,13 +367,19 @@ impl Run<'_> {
 
 /// Runs a case as far as it can be enforced.
 fn run(case: &Case, kernel: Option<&TestRun>, wrong: &mut String, tally: &mut Tally) {
-    let program = read(&case.commands, SourceId(0), &Known, case.settings.clone());
+    let mut settings = case.settings.clone();
+    settings.ether_ipfw |= case
+        .checks
+        .iter()
+        .any(|(_, line)| line.contains(" layer2 "));
+    let program = read(&case.commands, SourceId(0), &Known, settings);
     let set = program.ruleset;
     let mut sources = Sources::default();
     sources.add("case", &*case.commands);
     // What was refused where it was read is taken as the vectors' evaluator takes it.
     let lowering = Lowering {
         allow_unsupported: true,
+        frames: true,
     };
     let (policy, found) = lower(&set, &sources, lowering);
     let read = program
@@ -387,7 +425,7 @@ fn what_is_enforced_does_as_the_vectors_say() {
     let name = "what_is_enforced_does_as_the_vectors_say";
     let kernel = weir_plane::kernel_or_skip(name).map(|()| {
         let capacity = Capacity::for_policy(4 << 20, 4096, 1 << 20, 4096).expect("it fits");
-        TestRun::dynamic(capacity).unwrap_or_else(|error| panic!("{error}"))
+        TestRun::frames(capacity).unwrap_or_else(|error| panic!("{error}"))
     });
     let (mut wrong, mut tally) = (String::new(), Tally::new());
     for case in all_cases() {
@@ -398,4 +436,5 @@ fn what_is_enforced_does_as_the_vectors_say() {
     }
     assert!(wrong.is_empty(), "{wrong}");
     assert!(tally["compared"] >= 250, "{tally:?}");
+    assert!(tally["frames compared"] >= 25, "{tally:?}");
 }

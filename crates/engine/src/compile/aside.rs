@@ -6,15 +6,17 @@
 
 use super::residual::Blob;
 use crate::image::aside::{
-    ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_EXTENSIONS, ASIDE_GROUP_IN, ASIDE_GROUP_OUT,
-    ASIDE_GROUPS, ASIDE_HEADER, ASIDE_IP_OPTIONS, ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_REALM,
-    ASIDE_SOCKET, ASIDE_TCP, ASIDE_TEXT, ASIDE_WORDS, PortName, TCP_ACKNOWLEDGEMENT, TCP_DATA,
-    TCP_SEQUENCE, TCP_WINDOW, TEXT_MAX, TextTable, WORD_AND, WORD_AT, WORD_IN, WORD_IN_LAST,
-    WORD_LEFT, WORD_OPS_MAX, WORD_READ, WORD_RIGHT, WordOp,
+    ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_ETHERNET_AMONG, ASIDE_ETHERNET_BARE,
+    ASIDE_ETHERNET_MASKED, ASIDE_ETHERNET_TYPE, ASIDE_EXTENSIONS, ASIDE_GROUP_IN, ASIDE_GROUP_OUT,
+    ASIDE_GROUPS, ASIDE_HEADER, ASIDE_IP_OPTIONS, ASIDE_NAME_IN, ASIDE_NAME_OUT, ASIDE_PORT_IN,
+    ASIDE_PORT_OUT, ASIDE_REALM, ASIDE_SOCKET, ASIDE_TCP, ASIDE_TEXT, ASIDE_WORDS, Glob, PortName,
+    TCP_ACKNOWLEDGEMENT, TCP_DATA, TCP_SEQUENCE, TCP_WINDOW, TEXT_MAX, TextTable, WORD_AND,
+    WORD_AT, WORD_IN, WORD_IN_LAST, WORD_LEFT, WORD_OPS_MAX, WORD_READ, WORD_RIGHT, WordOp,
 };
 use crate::image::layout::{self, Test};
+use weir_policy::eval::ipfw::glob;
 use weir_policy::model::{
-    Aside, BROKEN_OPTIONS, IfPattern, TcpNumber, TextSearch, WordStep, WordTest,
+    Aside, BROKEN_OPTIONS, Ethernet, IfPattern, TcpNumber, TextSearch, WordStep, WordTest,
 };
 use zerocopy::IntoBytes;
 
@@ -50,6 +52,20 @@ pub fn test(aside: &Aside, out: &mut Test, blob: &mut Blob) -> Result<(), &'stat
             if let Some(pattern) = name {
                 out.at = blob.add(port_name(pattern).as_bytes());
             }
+        }
+        Aside::Ethernet(asked) => ethernet(asked, out, blob),
+        Aside::Name { out: way, pattern } => {
+            out.small = if *way { ASIDE_NAME_OUT } else { ASIDE_NAME_IN };
+            let Some(places) = glob::automaton(pattern) else {
+                return Err("a pattern that no name is long enough for");
+            };
+            let record = Glob {
+                stars: places.stars,
+                length: places.length,
+                padding: 0,
+                masks: places.masks,
+            };
+            out.at = blob.add(record.as_bytes());
         }
         Aside::Words(tests) => {
             let ops = word_ops(tests);
@@ -97,6 +113,30 @@ fn port_name(pattern: &IfPattern) -> PortName {
     let counted = if pattern.prefix { bytes.len() } else { 16 };
     name.mask[..counted].fill(0xff);
     name
+}
+
+fn ethernet(asked: &Ethernet, out: &mut Test, blob: &mut Blob) {
+    match asked {
+        Ethernet::Bare => out.small = ASIDE_ETHERNET_BARE,
+        Ethernet::Type(kinds) => {
+            out.small = ASIDE_ETHERNET_TYPE;
+            (out.at, out.count) = blob.pairs(kinds);
+        }
+        Ethernet::Masked {
+            source,
+            value,
+            mask,
+        } => {
+            (out.small, out.a) = (ASIDE_ETHERNET_MASKED, u32::from(*source));
+            out.at = blob.add([*value, *mask].as_bytes());
+        }
+        Ethernet::Among { source, addresses } => {
+            (out.small, out.a) = (ASIDE_ETHERNET_AMONG, u32::from(*source));
+            let pairs = addresses.ranges().iter();
+            let pairs: Vec<[u64; 2]> = pairs.map(|r| [r.0 as u64, r.1 as u64]).collect();
+            (out.at, out.count) = (blob.add(pairs.as_bytes()), pairs.len() as u32);
+        }
+    }
 }
 
 fn word_ops(tests: &[WordTest]) -> Vec<WordOp> {

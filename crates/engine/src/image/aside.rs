@@ -37,8 +37,20 @@ pub const ASIDE_TCP: u16 = 14;
 pub const ASIDE_IP_OPTIONS: u16 = 15;
 /// One of the IPv6 extension headers `a`; see [`weir_policy::model::Facts::extensions`].
 pub const ASIDE_EXTENSIONS: u16 = 16;
+/// The receiving interface has a name that matches the [`Glob`] at `at`.
+pub const ASIDE_NAME_IN: u16 = 17;
+/// The sending interface has.
+pub const ASIDE_NAME_OUT: u16 = 18;
+/// The frame holds no IP packet; this and what follows is absent without a frame.
+pub const ASIDE_ETHERNET_BARE: u16 = 19;
+/// Its type is in one of `count` (u32, u32) pairs at `at`.
+pub const ASIDE_ETHERNET_TYPE: u16 = 20;
+/// Its destination (`a` 0) or source (1) is, under the second u64 at `at`, the first.
+pub const ASIDE_ETHERNET_MASKED: u16 = 21;
+/// Its destination or source is in one of `count` (u64, u64) pairs at `at`.
+pub const ASIDE_ETHERNET_AMONG: u16 = 22;
 /// The highest of them.
-pub const ASIDE_LAST: u16 = ASIDE_EXTENSIONS;
+pub const ASIDE_LAST: u16 = ASIDE_ETHERNET_AMONG;
 
 /// Bytes of the shortest network header.
 pub const HEADER_BYTES: u32 = 20;
@@ -60,6 +72,20 @@ pub struct PortName {
     pub value: [u8; 16],
     /// Which of them count.
     pub mask: [u8; 16],
+}
+
+/// A pattern of names, see [`weir_policy::eval::ipfw::glob::Automaton`].
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Glob {
+    /// Places in front of which a star stands.
+    pub stars: u16,
+    /// Elements; at most 15.
+    pub length: u16,
+    /// Zero.
+    pub padding: u32,
+    /// For each byte, the elements that it matches.
+    pub masks: [u16; 256],
 }
 
 /// Read the word at `a`; places add up from here.

@@ -7,6 +7,7 @@ pub mod beside;
 pub mod build;
 pub mod checksum;
 pub mod convert;
+pub mod frame;
 pub mod ipf;
 pub mod ipfw;
 pub mod key;
@@ -14,5 +15,6 @@ pub mod parse;
 
 pub use build::{BuildError, build, settle};
 pub use convert::{Arrival, key_of, packet};
+pub use frame::frame;
 pub use key::Key;
 pub use parse::{Bytes, embedded, parse};

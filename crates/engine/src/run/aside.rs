@@ -5,11 +5,12 @@
 
 use super::test::Context;
 use crate::image::aside::{
-    ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_EXTENSIONS, ASIDE_GROUP_IN, ASIDE_GROUP_OUT,
-    ASIDE_GROUPS, ASIDE_HEADER, ASIDE_IP_OPTIONS, ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_REALM,
-    ASIDE_SOCKET, ASIDE_TCP, ASIDE_WORDS, PortName, TCP_ACKNOWLEDGEMENT, TCP_SEQUENCE, TCP_WINDOW,
-    TEXT_ROWS, TextTable, WORD_AND, WORD_AT, WORD_IN, WORD_IN_LAST, WORD_LEFT, WORD_READ,
-    WORD_RIGHT, WordOp,
+    ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_ETHERNET_AMONG, ASIDE_ETHERNET_BARE,
+    ASIDE_ETHERNET_MASKED, ASIDE_ETHERNET_TYPE, ASIDE_EXTENSIONS, ASIDE_GROUP_IN, ASIDE_GROUP_OUT,
+    ASIDE_GROUPS, ASIDE_HEADER, ASIDE_IP_OPTIONS, ASIDE_NAME_IN, ASIDE_NAME_OUT, ASIDE_PORT_IN,
+    ASIDE_PORT_OUT, ASIDE_REALM, ASIDE_SOCKET, ASIDE_TCP, ASIDE_WORDS, Glob, PortName,
+    TCP_ACKNOWLEDGEMENT, TCP_SEQUENCE, TCP_WINDOW, TEXT_ROWS, TextTable, WORD_AND, WORD_AT,
+    WORD_IN, WORD_IN_LAST, WORD_LEFT, WORD_READ, WORD_RIGHT, WordOp,
 };
 use crate::image::layout::Test;
 use weir_policy::model::TcpNumber;
@@ -50,6 +51,15 @@ impl Context<'_, '_> {
             }
             ASIDE_IP_OPTIONS => u32::from(facts.ip_options) & test.b == test.a,
             ASIDE_EXTENSIONS => u32::from(facts.extensions) & test.a != 0,
+            ASIDE_ETHERNET_BARE => facts.frame?.bare,
+            ASIDE_ETHERNET_TYPE => self.in_pairs(test, facts.frame?.kind.into()),
+            ASIDE_ETHERNET_MASKED => {
+                let [value, mask]: [u64; 2] = self.image.read(test.at);
+                facts.frame?.address(test.a != 0) & mask == value
+            }
+            ASIDE_ETHERNET_AMONG => self.among(test, facts.frame?.address(test.a != 0)),
+            ASIDE_NAME_IN => self.name(test.at, &self.packet.in_iface),
+            ASIDE_NAME_OUT => self.name(test.at, &self.packet.out_iface),
             _ => self.text(test.at),
         })
     }
@@ -65,6 +75,22 @@ impl Context<'_, '_> {
         let name: PortName = self.image.read(test.at);
         let bytes = port.as_bytes();
         (0..16).all(|at| bytes.get(at).unwrap_or(&0) & name.mask[at] == name.value[at])
+    }
+
+    fn among(&self, test: &Test, address: u64) -> bool {
+        (0..test.count).any(|number| {
+            let [first, last]: [u64; 2] = self.image.read(test.at + number * 16);
+            (first..=last).contains(&address)
+        })
+    }
+
+    fn name(&self, at: u32, name: &str) -> bool {
+        let glob: Glob = self.image.read(at);
+        let step = |places: u32, byte: &u8| {
+            let matched = places & u32::from(glob.masks[usize::from(*byte)]);
+            matched << 1 | places & u32::from(glob.stars)
+        };
+        !name.is_empty() && name.as_bytes().iter().fold(1, step) >> glob.length & 1 != 0
     }
 
     fn words(&self, test: &Test) -> bool {

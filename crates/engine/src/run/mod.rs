@@ -19,7 +19,7 @@ use test::Answer;
 use weir_policy::eval::Passage;
 use weir_policy::model::{
     Counters, CtState, Direction, DynamicTest, Family, Hook, IcmpHeadTest, IpfWith, Packet,
-    RejectKind, RuleId, Table, Transport, Verdict,
+    RejectKind, Root, RuleId, Table, Transport, Verdict,
 };
 
 /// The flow of the packet being judged.
@@ -194,7 +194,9 @@ impl<'b> Runner<'b> {
                 _ => &header.roots,
             };
             let root = number.map_or(0, |number| roots[number]);
-            if root == 0 {
+            let of_frames =
+                [Root::FRAMES_RECEIVED, Root::FRAMES_SENT].contains(&(packet.hook, table));
+            if root == 0 || of_frames != packet.aside.frame.is_some() {
                 continue;
             }
             self.walk(root, packet, passage, live, now_ms, &mut out);

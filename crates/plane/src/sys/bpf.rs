@@ -71,22 +71,24 @@ pub fn attach_netfilter(
 
 /// Attach a tcx program to an interface of the calling thread's network namespace.
 pub fn attach_tcx(program: BorrowedFd<'_>, interface: u32, egress: bool) -> io::Result<OwnedFd> {
-    let kind = if egress {
-        libbpf_sys::BPF_TCX_EGRESS
-    } else {
-        libbpf_sys::BPF_TCX_INGRESS
-    };
-    attach_tcx_with(program, interface, kind, 0)
+    attach_tcx_with(program, interface, tcx_kind(egress), 0)
 }
 
-/// Attach a tcx program on the way in, ahead of those that are there.
-pub fn attach_tcx_first(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
-    attach_tcx_with(
-        program,
-        interface,
-        libbpf_sys::BPF_TCX_INGRESS,
-        libbpf_sys::BPF_F_BEFORE,
-    )
+fn tcx_kind(egress: bool) -> libbpf_sys::bpf_attach_type {
+    match egress {
+        true => libbpf_sys::BPF_TCX_EGRESS,
+        false => libbpf_sys::BPF_TCX_INGRESS,
+    }
+}
+
+/// Attach a tcx program ahead of those that are there.
+pub fn attach_tcx_first(
+    program: BorrowedFd<'_>,
+    interface: u32,
+    egress: bool,
+) -> io::Result<OwnedFd> {
+    let kind = tcx_kind(egress);
+    attach_tcx_with(program, interface, kind, libbpf_sys::BPF_F_BEFORE)
 }
 
 fn attach_tcx_with(

@@ -43,7 +43,7 @@ pub use state::{Compared, Effect, Mix, State, States, Who, verdict_word};
 pub use walk::{Notes, Walk};
 
 use crate::eval::{Evaluator, Path};
-use crate::model::{Cond, CtState, Family, Keeper, Policy, Rule, RuleId};
+use crate::model::{Cond, CtState, Family, Keeper, Policy, Root, Rule, RuleId};
 
 /// The ways through the host.
 pub const PATHS: [Path; 3] = [Path::Input, Path::Forward, Path::Output];
@@ -105,10 +105,17 @@ pub enum Refusal {
         /// The rule.
         rule: RuleId,
     },
+    /// Frames of the link layer have rules of their own.
+    #[error("net.link.ether.ipfw=1: what becomes of frames can't be compared; leave it at 0")]
+    Frames,
 }
 
-/// Refuses policies with ipfw's dynamic rules.
+/// Refuses policies with ipfw's dynamic rules, or with rules for frames.
 fn without_dynamic(policies: &[&Policy]) -> Result<(), Refusal> {
+    let mut roots = policies.iter().flat_map(|policy| &policy.roots);
+    if roots.any(Root::is_of_frames) {
+        return Err(Refusal::Frames);
+    }
     for (side, policy) in policies.iter().enumerate() {
         let rules = policy.chains.iter().flat_map(|chain| &chain.rules);
         // What nobody wrote has no place to tell.

@@ -153,18 +153,37 @@ pub fn of_condition(cond: &Cond) -> Culprit {
             REWRITE,
         ),
         Cond::AnyPort(_) => (&["--ports"], "either port, twice", REWRITE),
-        Cond::Aside(Aside::Words(_)) => (
+        Cond::Aside(aside) => return of_aside(aside),
+        _ => (&[], "this condition", REWRITE),
+    };
+    Culprit::new(words, what, help)
+}
+
+/// A condition beside headers.
+fn of_aside(aside: &Aside) -> Culprit {
+    let (words, what, help): (&'static [&'static str], &str, &'static str) = match aside {
+        Aside::Words(_) => (
             &["--u32", "u32", "ipid", "flow-id", "frag"],
             "a word of the packet",
             REWRITE,
         ),
-        Cond::Aside(Aside::Tcp(..)) => (
+        Aside::Tcp(..) => (
             &["tcpseq", "tcpack", "tcpwin", "tcpdatalen"],
             "a number of the TCP header",
             REWRITE,
         ),
-        Cond::Aside(Aside::IpOptions { .. }) => (&["ipoptions"], "IPv4 options", REWRITE),
-        Cond::Aside(Aside::Extensions(_)) => (&["ext6hdr"], "an extension header", REWRITE),
+        Aside::IpOptions { .. } => (&["ipoptions"], "IPv4 options", REWRITE),
+        Aside::Extensions(_) => (&["ext6hdr"], "an extension header", REWRITE),
+        Aside::Ethernet(_) => (
+            &["MAC", "mac", "mac-type", "src-mac", "dst-mac", "lookup"],
+            "a question about frames",
+            REWRITE,
+        ),
+        Aside::Name { .. } => (
+            &["via", "recv", "xmit"],
+            "a pattern of interface names",
+            "write the names",
+        ),
         _ => (&[], "this condition", REWRITE),
     };
     Culprit::new(words, what, help)

@@ -31,8 +31,8 @@ mod words_iptables;
 pub use culprit::span_of;
 pub use prove::Proof;
 
-use crate::model::{ChainId, Cond, Family, Packet, Policy, Rule, Test};
-use crate::syntax::{Diagnostic, Sources};
+use crate::model::{ChainId, Cond, Family, Packet, Policy, Root, Rule, Test};
+use crate::syntax::{Diagnostic, Sources, Span};
 
 /// A language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,6 +130,11 @@ pub fn convert(
     to: Language,
     options: &Options,
 ) -> Result<Converted, Vec<Diagnostic>> {
+    if source.policy.roots.iter().any(Root::is_of_frames) {
+        let message = "net.link.ether.ipfw=1: what becomes of frames can't be converted";
+        let found = Diagnostic::unsupported(Span::default(), message);
+        return Err(vec![found.help("leave it at 0")]);
+    }
     let mut work = source.policy.clone();
     if options.tracked {
         tracked::check(source, options)?;

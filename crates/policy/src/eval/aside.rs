@@ -3,7 +3,10 @@
 //! Source: what xt_owner, xt_cgroup, xt_physdev, xt_u32 and xt_string do, and ipfw(8).
 
 use super::Truth;
-use crate::model::{Aside, BROKEN_OPTIONS, Packet, TextSearch, WordStep, WordTest};
+use super::ipfw::glob;
+use crate::model::{
+    Aside, BROKEN_OPTIONS, Ethernet, Frame, Packet, TextSearch, WordStep, WordTest,
+};
 
 /// Evaluates such a condition.
 pub fn aside_condition(aside: &Aside, packet: &Packet) -> Truth {
@@ -49,6 +52,32 @@ pub fn aside_condition(aside: &Aside, packet: &Packet) -> Truth {
             (facts.ip_options & (mask | BROKEN_OPTIONS) == *value).into()
         }
         Aside::Extensions(bits) => (facts.extensions & bits != 0).into(),
+        Aside::Name { out, pattern } => {
+            let name = match out {
+                true => &packet.out_iface,
+                false => &packet.in_iface,
+            };
+            (!name.is_empty() && glob::matches(pattern, name)).into()
+        }
+        Aside::Ethernet(asked) => match &facts.frame {
+            Some(frame) => ethernet(asked, frame).into(),
+            None => Truth::Absent,
+        },
+    }
+}
+
+fn ethernet(asked: &Ethernet, frame: &Frame) -> bool {
+    match asked {
+        Ethernet::Bare => frame.bare,
+        Ethernet::Type(kinds) => kinds.contains(frame.kind),
+        Ethernet::Masked {
+            source,
+            value,
+            mask,
+        } => frame.address(*source) & mask == *value,
+        Ethernet::Among { source, addresses } => {
+            addresses.contains(u128::from(frame.address(*source)))
+        }
     }
 }
 

@@ -7,7 +7,8 @@
 //! A packet's way through the host is a [`Passage`]: what one hook tells the next (mark, TOS,
 //! connection state). Within a hook the tables are evaluated raw, mangle, filter; connection
 //! tracking looks at the packet after raw at PREROUTING and OUTPUT, and at any other hook only if
-//! it has not been looked at before.
+//! it has not been looked at before. Frames of the link layer meet roots of their own, and nothing
+//! else does ([`crate::model::Root::is_of_frames`]).
 
 mod allocation;
 mod aside;
@@ -189,6 +190,9 @@ impl<'p> Evaluator<'p> {
             let Some(root) = self.policy.root(packet.family, packet.hook, table) else {
                 continue;
             };
+            if root.is_of_frames() != packet.aside.frame.is_some() {
+                continue;
+            }
             let mut standing = None;
             self.learned.begin();
             let place = (root.chain, table, 0);

@@ -65,6 +65,66 @@ pub enum Aside {
     },
     /// One of these IPv6 extension headers is there, bits of [`Facts::extensions`].
     Extensions(u8),
+    /// The name of the receiving or sending interface matches a shell pattern (fnmatch); never
+    /// holds where there is no such interface.
+    Name {
+        /// The sending interface's.
+        out: bool,
+        /// The pattern.
+        pattern: String,
+    },
+    /// A question about the Ethernet frame, [`Facts::frame`]; does not hold without one.
+    Ethernet(Ethernet),
+}
+
+/// A question about an Ethernet frame. Addresses are numbers of 48 bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ethernet {
+    /// It holds no IP packet.
+    Bare,
+    /// Its type, behind VLAN tags, is in one of these ranges.
+    Type(RangeSet<u16>),
+    /// `address & mask == value`.
+    Masked {
+        /// The source's, not the destination's.
+        source: bool,
+        /// Value.
+        value: u64,
+        /// Mask.
+        mask: u64,
+    },
+    /// The address is in one of these ranges.
+    Among {
+        /// The source's, not the destination's.
+        source: bool,
+        /// The addresses.
+        addresses: RangeSet<u128>,
+    },
+}
+
+/// What rules ask of an Ethernet frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// Destination.
+    pub destination: u64,
+    /// Source.
+    pub source: u64,
+    /// EtherType, behind VLAN tags.
+    pub kind: u16,
+    /// Whether it holds no IP packet.
+    pub bare: bool,
+}
+
+impl Frame {
+    /// The destination's or the source's address.
+    #[must_use]
+    pub fn address(&self, source: bool) -> u64 {
+        if source {
+            self.source
+        } else {
+            self.destination
+        }
+    }
 }
 
 /// A number of a TCP segment.
@@ -195,4 +255,6 @@ pub struct Facts {
     /// IPv6 extension headers: fragment 1, hop-by-hop 2, routing 4 (and 64 of type 0, 128 of type
     /// 2), AH 8, ESP 16, destination options 32.
     pub extensions: u8,
+    /// The Ethernet frame, where frames are judged.
+    pub frame: Option<Frame>,
 }

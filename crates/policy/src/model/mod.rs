@@ -23,7 +23,9 @@ mod set;
 mod shape;
 
 pub use action::{Flow, LogOp, MssOp, NflogOp, Op, RejectKind, TtlOp, Verdict};
-pub use aside::{Aside, BROKEN_OPTIONS, Facts, TcpNumber, TextSearch, WordStep, WordTest};
+pub use aside::{
+    Aside, BROKEN_OPTIONS, Ethernet, Facts, Frame, TcpNumber, TextSearch, WordStep, WordTest,
+};
 pub use condition::{
     AddrMatch, AddrType, Cmp, Cond, CtField, IfPattern, Owner, OwnerRange, ReversePath, StateMask,
     Test,

@@ -145,6 +145,21 @@ pub struct Root {
     pub chain: ChainId,
 }
 
+impl Root {
+    /// Where frames of the link layer enter that are received: ipfw's layer 2 pass. Nothing else
+    /// has roots there.
+    pub const FRAMES_RECEIVED: (Hook, Table) = (Hook::Input, Table::Raw);
+    /// Where frames enter that are sent.
+    pub const FRAMES_SENT: (Hook, Table) = (Hook::Postrouting, Table::Raw);
+
+    /// Whether frames enter here, not packets at a hook. Those that hold no IP packet enter at the
+    /// roots of [`Family::V4`], with zeros for what they don't have.
+    #[must_use]
+    pub fn is_of_frames(&self) -> bool {
+        [Self::FRAMES_RECEIVED, Self::FRAMES_SENT].contains(&(self.hook, self.table))
+    }
+}
+
 /// A whole policy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {

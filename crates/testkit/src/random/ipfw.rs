@@ -61,6 +61,10 @@ const INTERFACES: &[&str] = &[
     "eth1",
     "eth*",
     "eth[01]",
+    "eth?",
+    "?*[!1]",
+    "*0",
+    "*",
     "wg0",
     "table(ifs)",
     "any",
@@ -344,6 +348,72 @@ pub fn text(seed: u64) -> String {
     out
 }
 
+/// Hardware addresses of frames, as numbers.
+pub const MACS: [u64; 4] = [
+    0x0200_0000_0001,
+    0x0200_0000_0002,
+    0x0255_0000_0003,
+    0xffff_ffff_ffff,
+];
+/// Types of frames, not all of which hold IP packets.
+pub const KINDS: [u16; 5] = [0x0800, 0x86dd, 0x0806, 0x88cc, 0x8863];
+
+const FRAME_OPTIONS: &[&str] = &[
+    "layer2",
+    "layer2",
+    "not layer2",
+    "mac-type 0x0806",
+    "mac-type 0x0800,0x86dd",
+    "not mac-type 0x8000-0x88ff",
+    "MAC any 02:00:00:00:00:01",
+    "MAC 02:00:00:00:00:02 any",
+    "not MAC 02:00:00:00:00:02 02:00:00:00:00:01",
+    "MAC ff:ff:ff:ff:ff:ff any",
+    "MAC any 02:00:00:00:00:00/24",
+    "MAC 02:00:00:00:00:01&ff:00:00:00:00:01 any",
+    "not MAC any any",
+    "{ mac-type 0x0806 or proto udp }",
+    "{ MAC any 02:55:00:00:00:03 or not mac-type 0x0800 }",
+    "src-mac table(macs)",
+    "not dst-mac table(macs)",
+    "lookup src-mac macs",
+    "not lookup dst-mac macs",
+];
+
+const FRAME_TABLES: &str = "\
+table macs create type mac
+table macs add 02:00:00:00:00:00/40 46 02:00:00:00:00:02/48 20000 ff:ff:ff:ff:ff:ff/48 8
+";
+
+/// A rule set as text, many of whose rules ask about frames. Frames never come to pipes.
+#[must_use]
+pub fn text_of_frames(seed: u64) -> String {
+    let rng = &mut Rng::with_seed(seed ^ 0xf4a3e5);
+    let mut out = FRAME_TABLES.to_owned();
+    for line in text(seed).lines() {
+        let mut line = line.to_owned();
+        if line.starts_with("add") && !line.contains(" { src-port 80 or ip4 or in") {
+            if line.contains(" pipe ") {
+                line += " not layer2";
+            } else if rng.u8(..3) > 0 {
+                line += &format!(" {}", one(rng, FRAME_OPTIONS));
+            } else if rng.u8(..8) == 0 {
+                // The number is kept.
+                let number = line.split(' ').nth(1).unwrap_or("100");
+                let action = one(rng, &["setdscp", "skipto"]);
+                line = format!(
+                    "add {number} {action} tablearg ip from any to any src-mac table(macs)"
+                );
+            }
+        } else if line.contains(" pipe ") {
+            continue;
+        }
+        out += &line;
+        out.push('\n');
+    }
+    out
+}
+
 /// What the kernel finds out about the way back to the source of a packet that comes to a host.
 #[must_use]
 pub fn ways_back(host: &Host, packet: &Packet) -> u8 {
@@ -372,6 +442,7 @@ pub fn lowered(text: &str, settings: Settings) -> Option<(Ruleset, Policy)> {
     assert!(errors.is_empty(), "{errors:?} in\n{text}");
     let options = Options {
         allow_unsupported: true,
+        frames: true,
     };
     let (policy, found) = lower(&program.ruleset, &sources, options);
     assert!(

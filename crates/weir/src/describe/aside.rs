@@ -2,7 +2,7 @@
 //! has there.
 
 use super::values::{masked, numbers};
-use weir_policy::model::{Aside, BROKEN_OPTIONS, Packet, TcpNumber, TextSearch};
+use weir_policy::model::{Aside, BROKEN_OPTIONS, Ethernet, Packet, TcpNumber, TextSearch};
 
 /// Such a condition in words.
 pub fn aside(aside: &Aside) -> String {
@@ -41,6 +41,25 @@ pub fn aside(aside: &Aside) -> String {
             format!("IP options {}", masked((*value).into(), (*mask).into()))
         }
         Aside::Extensions(bits) => format!("IPv6 extension headers {bits:#x}"),
+        Aside::Name { out, pattern } => {
+            let way = if *out { "to" } else { "from" };
+            format!("{way} an interface {pattern}")
+        }
+        Aside::Ethernet(asked) => ethernet(asked),
+    }
+}
+
+fn ethernet(asked: &Ethernet) -> String {
+    let side = |source: &bool| if *source { "source" } else { "destination" };
+    match asked {
+        Ethernet::Bare => "a frame without an IP packet".to_owned(),
+        Ethernet::Type(kinds) => format!("EtherType {}", numbers(kinds.ranges())),
+        Ethernet::Masked {
+            source,
+            value,
+            mask,
+        } => format!("{} MAC address & {mask:#x} = {value:#x}", side(source)),
+        Ethernet::Among { source, .. } => format!("{} MAC address of a table", side(source)),
     }
 }
 
@@ -107,6 +126,23 @@ pub fn observed(aside: &Aside, packet: &Packet) -> Option<String> {
         }
         Aside::IpOptions { .. } => format!("they are {:#x}", facts.ip_options),
         Aside::Extensions(_) => format!("they are {:#x}", facts.extensions),
+        Aside::Name { out, .. } => {
+            let name = match out {
+                true => &packet.out_iface,
+                false => &packet.in_iface,
+            };
+            match name.as_str() {
+                "" => "there is none".to_owned(),
+                name => format!("it is {name}"),
+            }
+        }
+        Aside::Ethernet(_) => match &facts.frame {
+            None => "no frame is known".to_owned(),
+            Some(frame) => format!(
+                "it goes from {:#x} to {:#x}, type {:#x}",
+                frame.source, frame.destination, frame.kind
+            ),
+        },
         Aside::Words(_) | Aside::Text(_) => return None,
     })
 }

@@ -74,7 +74,10 @@ fn enforced(loaded: &mut Loaded, allow_unsupported: bool) -> Option<Policy> {
         return None;
     }
     find_owners(&mut loaded.program.ruleset, None);
-    let options = Options { allow_unsupported };
+    let options = Options {
+        allow_unsupported,
+        frames: true,
+    };
     let (policy, found) = lower(&loaded.program.ruleset, &loaded.sources, options);
     let notes = found.into_iter().map(|mut one| {
         one.severity = one.severity.min(Severity::Note);

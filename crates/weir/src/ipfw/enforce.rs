@@ -109,7 +109,11 @@ pub fn lower_texts(
     find_owners(&mut program.ruleset, netns);
     let mut policy = None;
     if !diagnostics.iter().any(Diagnostic::is_error) {
-        let (made, found) = lower(&program.ruleset, &sources, Options { allow_unsupported });
+        let options = Options {
+            allow_unsupported,
+            frames: true,
+        };
+        let (made, found) = lower(&program.ruleset, &sources, options);
         diagnostics.extend(found);
         policy = made;
     }

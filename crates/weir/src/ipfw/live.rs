@@ -242,7 +242,10 @@ fn check(carried: &Carried, saved: &Saved, ruleset: &Ruleset) -> anyhow::Result<
     if carried.found.iter().any(Diagnostic::is_unsupported) && !allow_unsupported {
         return Err(unchanged(Exit::Unsupported));
     }
-    let options = Options { allow_unsupported };
+    let options = Options {
+        allow_unsupported,
+        frames: true,
+    };
     let (policy, found) = lower(ruleset, &carried.sources, options);
     if policy.is_none() {
         tell(&found, &carried.sources);

@@ -3,7 +3,7 @@
 //! In: a record of the kernel, what stands in front of its line (`ipfw: NUMBER ACTION `, made with
 //! the rule). Out: the line, without time and host.
 
-use weir_engine::packet::ipfw::{Met, Read, read};
+use weir_engine::packet::ipfw::{Met, Read, frame, read};
 use weir_plane::events::Event;
 use weir_policy::dialect::ipfw::Settings;
 use weir_policy::dialect::ipfw::log::what;
@@ -26,7 +26,12 @@ pub fn line(event: &Event, front: &str) -> String {
     };
     match read(&event.bytes, event.length, &met, &settings) {
         Read::Packet(packet) => format!("{front}{}", what(&log_packet(&packet))),
-        Read::Dropped(_) | Read::NotIp => {
+        // Only frames are judged that hold no packet.
+        Read::NotIp => {
+            let frame = frame(&met, event.length, None);
+            format!("{front}{}", what(&log_packet(&frame)))
+        }
+        Read::Dropped(_) => {
             let (word, name) = match sent {
                 true => ("out", &event.out_iface),
                 false => ("in", &event.in_iface),

@@ -2,11 +2,13 @@
 
 use super::walk::{Checked, Checker, hold};
 use crate::image::aside::{
-    ASIDE_HEADER, ASIDE_LAST, ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_SOCKET, ASIDE_TCP, ASIDE_TEXT,
-    ASIDE_WORDS, HEADER_BYTES, PortName, TCP_DATA, TCP_SEQUENCE, TEXT_MAX, TEXT_ROWS, TextTable,
-    WORD_AT, WORD_IN_LAST, WORD_OPS_MAX, WORD_READ, WordOp,
+    ASIDE_ETHERNET_AMONG, ASIDE_ETHERNET_MASKED, ASIDE_ETHERNET_TYPE, ASIDE_HEADER, ASIDE_LAST,
+    ASIDE_NAME_IN, ASIDE_NAME_OUT, ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_SOCKET, ASIDE_TCP,
+    ASIDE_TEXT, ASIDE_WORDS, Glob, HEADER_BYTES, PortName, TCP_DATA, TCP_SEQUENCE, TEXT_MAX,
+    TEXT_ROWS, TextTable, WORD_AT, WORD_IN_LAST, WORD_OPS_MAX, WORD_READ, WordOp,
 };
 use crate::image::layout::Test;
+use weir_policy::eval::ipfw::glob::NAME_BYTES_MAX;
 
 impl Checker<'_, '_> {
     pub(super) fn aside(&self, test: &Test) -> Checked {
@@ -40,6 +42,27 @@ impl Checker<'_, '_> {
                 self.array(test.at, test.count, 8, "the ranges of a test")
             }
             ASIDE_TEXT => self.text(test.at),
+            ASIDE_ETHERNET_TYPE => {
+                hold(test.count < 1 << 17, "the ranges of a test")?;
+                self.array(test.at, test.count, 8, "the ranges of a test")
+            }
+            ASIDE_ETHERNET_MASKED => {
+                hold(test.a < 2, "a side of a frame")?;
+                self.array(test.at, 1, 16, "a MAC address")
+            }
+            ASIDE_ETHERNET_AMONG => {
+                hold(test.a < 2, "a side of a frame")?;
+                hold(test.count < 1 << 17, "the MAC addresses of a test")?;
+                self.array(test.at, test.count, 16, "the MAC addresses of a test")
+            }
+            ASIDE_NAME_IN | ASIDE_NAME_OUT => {
+                self.array(test.at, 1, size_of::<Glob>(), "a pattern of names")?;
+                let glob: Glob = self.image.read(test.at);
+                hold(
+                    usize::from(glob.length) <= NAME_BYTES_MAX,
+                    "the length of a pattern of names",
+                )
+            }
             _ => Ok(()),
         }
     }

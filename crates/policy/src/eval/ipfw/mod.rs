@@ -16,7 +16,7 @@
 
 mod act;
 mod among;
-pub(crate) mod glob;
+pub mod glob;
 mod host;
 mod judgement;
 mod packet;

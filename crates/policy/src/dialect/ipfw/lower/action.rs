@@ -4,6 +4,7 @@
 //! operations, and where it leads; or why it can't be enforced.
 
 use super::formula::{Conjunction, is};
+use super::frames::Layer;
 use super::literal::{Refused, refused};
 use super::{Options, Piped};
 use crate::dialect::ipfw::ast::{Action, Argument, Reject, Rule};
@@ -77,6 +78,8 @@ pub(super) struct Acting<'r> {
     pub called: bool,
     /// How to lower.
     pub options: Options,
+    /// Of which layer the pass is.
+    pub layer: Layer,
 }
 
 /// The position of the first rule with a number, or of the default rule.
@@ -95,6 +98,9 @@ impl Acting<'_> {
 
     /// The ends of an action, in the order in which they are tried.
     pub fn tails(&self, action: &Action) -> Result<Vec<Tail>, Refused> {
+        if let Some(tails) = self.of_frames(action) {
+            return Ok(tails);
+        }
         Ok(match action {
             Action::Allow => to(To::Verdict(Verdict::Accept)),
             Action::Deny => to(To::Verdict(Verdict::Drop)),
@@ -130,6 +136,21 @@ impl Acting<'_> {
             Action::Forward { .. } => to(To::Verdict(Verdict::Accept)),
             Action::External(..) => to(To::Nothing),
         })
+    }
+
+    /// What an action does with frames, where that is something else than with packets.
+    fn of_frames(&self, action: &Action) -> Option<Vec<Tail>> {
+        let bare = self.layer == Layer::Bare;
+        match action {
+            _ if self.layer == Layer::Network => None,
+            // Such rules don't match at all.
+            Action::Divert(_) | Action::Tee(_) | Action::Forward { .. } => Some(to(To::Nothing)),
+            Action::SetDscp(_) | Action::TcpSetMss(_) | Action::Reass if bare => {
+                Some(to(To::Nothing))
+            }
+            Action::Reject(_) if bare => Some(to(To::Verdict(Verdict::Drop))),
+            _ => None,
+        }
     }
 
     /// Only a SYN with the option is counted.

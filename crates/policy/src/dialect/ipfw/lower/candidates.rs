@@ -9,6 +9,7 @@
 
 use super::action::position;
 use super::formula::{Formula, and, constant, or};
+use super::frames::Layer;
 use super::literal::{Asked, Scope};
 use super::states::{look_of, places};
 use super::tags::Tags;
@@ -52,6 +53,7 @@ pub fn candidates(set: &Ruleset) -> Option<Policy> {
                 tags: &tags,
                 family,
                 pass,
+                layer: Layer::Network,
             };
             let rules = rules_of(&scope, &looks, &passed_over);
             candidates::add(&mut policy, family, hooks, rules.into_iter());

@@ -7,6 +7,7 @@
 use super::action::{Acting, Tail, To};
 use super::body::{At, Branch, branches};
 use super::formula::{Conjunction, is, is_not, simplified};
+use super::frames::Layer;
 use super::literal::Refused;
 use super::states::{forgets, look_of};
 use super::{Lowering, RULES_MAX, Remembers};
@@ -88,6 +89,9 @@ impl Lowering<'_> {
         let set = self.set;
         let loaded = &set.rules[position];
         self.refuse_rule(loaded)?;
+        if self.layer != Layer::Network && self.is_passed_over(position, listing.scope)? {
+            return Ok(());
+        }
         if loaded.rule.state.is_some() || look_of(&loaded.rule).is_some() {
             return self.stateful(position, listing, rules);
         }
@@ -186,6 +190,7 @@ impl Lowering<'_> {
             value: branch.value,
             called: listing.depth.is_some(),
             options: self.options,
+            layer: self.layer,
         };
         let tails = acting
             .tails(&rule.action)
@@ -211,7 +216,8 @@ impl Lowering<'_> {
                 let Some(mut tests) = simplified(tests.iter().chain(more).cloned()) else {
                     continue;
                 };
-                if self.states.any() && forgets(&rule.action) && *to != To::Nothing {
+                let asked = self.states.any() && self.layer == Layer::Network;
+                if asked && forgets(&rule.action) && *to != To::Nothing {
                     tests.push(is(Cond::Dynamic(DynamicTest::Forget)));
                 }
                 // What a pipe makes of a packet is not asked twice: its one line comes before.

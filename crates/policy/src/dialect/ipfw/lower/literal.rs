@@ -5,6 +5,7 @@
 //! `eval::ipfw::patterns`; tests compare the two.
 
 use super::formula::{Formula, LATER, any, constant, is, is_not, of_transport, or, strict};
+use super::frames::Layer;
 use super::header;
 use super::names::expand;
 use super::tables::{View, view};
@@ -13,7 +14,7 @@ use crate::dialect::ipfw::Ruleset;
 use crate::dialect::ipfw::ast::{
     Address, Argument, Flags, InterfaceName, NumberField, Pattern, Ranges, Side,
 };
-use crate::eval::ipfw::{Pass, proto};
+use crate::eval::ipfw::{Pass, glob, proto};
 use crate::model::{
     AddrMatch, AddrType, Aside, Cmp, Cond, Family, IfPattern, Owner, OwnerRange, RangeSet,
     ReversePath, TcpNumber,
@@ -52,6 +53,8 @@ pub(super) struct Scope<'s> {
     pub family: Family,
     /// Their pass.
     pub pass: Pass,
+    /// Of which layer the pass is.
+    pub layer: Layer,
 }
 
 /// A pattern as it stands in a rule.
@@ -107,6 +110,11 @@ impl Scope<'_> {
             rule,
             ..
         } = *asked;
+        if self.layer == Layer::Bare
+            && let Some(formula) = self.bare(asked)
+        {
+            return Ok(formula);
+        }
         Ok(match pattern {
             Pattern::Comment(_) => constant(!negate),
             Pattern::Proto(number) => match u8::try_from(*number) {
@@ -125,12 +133,11 @@ impl Scope<'_> {
             Pattern::DstPort(list) => ports(false, ranges(list), negate),
             Pattern::In => constant((self.pass == Pass::In) != negate),
             Pattern::Interface(side, name) => self.interface(*side, name, asked)?,
-            // Only frames of the link layer's own pass have these, and that pass is not made.
             Pattern::Layer2
             | Pattern::Mac(..)
             | Pattern::MacType(_)
             | Pattern::SrcMac(_)
-            | Pattern::DstMac(_) => constant(negate),
+            | Pattern::DstMac(_) => self.link(asked),
             // Refused where they are read; with leave to go on they never hold.
             Pattern::Diverted(_) | Pattern::Jail(_) | Pattern::SockArg | Pattern::Ipsec => {
                 constant(negate)
@@ -332,10 +339,7 @@ impl Scope<'_> {
             }],
             InterfaceName::Glob(pattern) => match expand(pattern) {
                 Some(all) => all,
-                None => {
-                    let what = format!("the interface pattern `{pattern}`");
-                    return refused(what, "write names, `NAME*` or `NAME[0-9]`");
-                }
+                None => return Ok(by_pattern(pattern, !received, negate)),
             },
             InterfaceName::Address(address) => {
                 let Some(owners) = &self.set.owners else {
@@ -375,10 +379,15 @@ impl Scope<'_> {
             }
         };
         if patterns.iter().any(|one| one.name.is_empty()) {
-            return match may_be_none {
-                true => refused("`recv *` of sent packets", "write the names"),
-                false => Ok(constant(!negate)),
-            };
+            let none = Cond::InIface(IfPattern {
+                name: String::new(),
+                prefix: false,
+            });
+            // Any interface at all.
+            return Ok(match may_be_none {
+                true => strict(none, !negate),
+                false => constant(!negate),
+            });
         }
         let cond = |pattern| match received {
             true => Cond::InIface(pattern),
@@ -423,6 +432,18 @@ impl Scope<'_> {
             }
         };
         Ok(strict(Cond::ReversePath(asked), negate))
+    }
+}
+
+/// A pattern of names that is asked of each name.
+fn by_pattern(pattern: &str, out: bool, negate: bool) -> Formula {
+    match glob::automaton(pattern) {
+        Some(_) => {
+            let pattern = pattern.to_owned();
+            strict(Cond::Aside(Aside::Name { out, pattern }), negate)
+        }
+        // It asks for more letters than a name has.
+        None => constant(negate),
     }
 }
 

@@ -77,8 +77,10 @@ impl Scope<'_> {
                 };
                 Cond::Owner(Owner::Uid(range))
             }),
-            // Frames have no pass of their own here, and nothing is in a jail.
-            LookupKey::DstMac | LookupKey::SrcMac | LookupKey::Jail => constant(negate),
+            LookupKey::DstMac => self.mac_among(false, held.macs, negate),
+            LookupKey::SrcMac => self.mac_among(true, held.macs, negate),
+            // Nothing is in a jail.
+            LookupKey::Jail => constant(negate),
         })
     }
 

@@ -15,6 +15,7 @@ mod body;
 mod candidates;
 mod emit;
 mod formula;
+mod frames;
 mod header;
 mod literal;
 mod lookup;
@@ -35,11 +36,12 @@ use super::{LoadedRule, Ruleset};
 use crate::eval::ipfw::{CALLS_MAX, Pass};
 use crate::model::{
     Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, HistoryId, HistoryKind,
-    HistoryObject, Hook, Origin, Policy, RangeSet, Root, Rule, RuleId, SourceId, Statistic, Table,
-    Test, Verdict,
+    HistoryObject, Hook, Origin, Policy, RangeSet, Root, Rule, RuleId, SourceId, Statistic, Test,
+    Verdict,
 };
 use crate::syntax::{Diagnostic, Place, Sources, Span};
 use formula::{FIRST, WHOLE, is, is_not};
+use frames::Layer;
 use literal::{Refused, Scope};
 use states::States;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +52,9 @@ use tags::Tags;
 pub struct Options {
     /// What was refused where it was read is taken as the reference evaluator takes it.
     pub allow_unsupported: bool,
+    /// Frames of the link layer get roots of their own where `net.link.ether.ipfw` asks for them,
+    /// see [`Root::is_of_frames`]; otherwise that setting is refused.
+    pub frames: bool,
 }
 
 /// Rules of the model that all chains together may have.
@@ -83,6 +88,8 @@ pub fn lower(
         found: Vec::new(),
         told: BTreeSet::new(),
         states: States::default(),
+        layer: Layer::Network,
+        met: Vec::new(),
     };
     lowering.settings();
     lowering.find_states();
@@ -97,6 +104,9 @@ pub fn lower(
             lowering.root("in", (family, Pass::In), &[Hook::Prerouting]);
             lowering.root("out", (family, Pass::Out), &[Hook::Forward, Hook::Output]);
         }
+    }
+    if set.settings.ether_ipfw && options.frames {
+        lowering.frames(one_pass);
     }
     let Lowering {
         mut policy, found, ..
@@ -140,6 +150,10 @@ struct Lowering<'a> {
     found: Vec<Diagnostic>,
     /// Rules that note flows.
     states: States,
+    /// Of which layer the packets are that a chain is made for.
+    layer: Layer,
+    /// Of frames: the rules that they can come to.
+    met: Vec<bool>,
     /// Places that something was said about.
     told: BTreeSet<(SourceId, u32, u32, String)>,
 }
@@ -163,7 +177,7 @@ impl<'a> Lowering<'a> {
         let settings = &self.set.settings;
         let asked = [
             (
-                settings.ether_ipfw,
+                settings.ether_ipfw && !self.options.frames,
                 "net.link.ether.ipfw: frames of the link layer are not judged",
                 "leave it at 0",
             ),
@@ -243,15 +257,17 @@ impl<'a> Lowering<'a> {
         };
         let mut rules = Vec::new();
         if set.settings.enable {
+            self.without_packet((family, pass), &mut rules);
             self.unreadable(family, &mut rules);
             let every = vec![true; set.rules.len() - 1];
             self.list((family, pass), &every, None, &mut rules);
         }
         let chain = self.keep(name.to_owned(), family, rules, Some(policy));
+        let table = self.layer.table();
         self.policy.roots.extend(hooks.iter().map(|&hook| Root {
             family,
             hook,
-            table: Table::Filter,
+            table,
             chain,
         }));
     }
@@ -279,7 +295,7 @@ impl<'a> Lowering<'a> {
         self.policy.chains.push(Chain {
             name,
             family,
-            table: Table::Filter,
+            table: self.layer.table(),
             rules,
             policy,
         });
@@ -368,21 +384,26 @@ impl<'a> Lowering<'a> {
         let last = set.rules.len() - 1;
         self.list((family, pass), &there[..last], Some(depth), &mut rules);
         if there[last] {
-            let end = self.default_rule(&set.rules[last]);
-            rules.push(Rule {
-                id: end.id,
-                origin: end.origin,
-                index: super::DEFAULT_RULE,
-                tests: Vec::new(),
-                ops: Vec::new(),
-                flow: Flow::Verdict(end.verdict),
-                preset: end.preset,
-            });
+            rules.push(self.last_rule());
         }
         let number = set.rules[from].rule.number;
         let chain = self.keep(format!("call {number}"), family, rules, None);
         self.called.insert(key, Some(chain));
         Ok(chain)
+    }
+
+    /// The default rule, at the end of a chain that is no root's own.
+    fn last_rule(&self) -> Rule {
+        let end = self.default_rule(&self.set.rules[self.set.rules.len() - 1]);
+        Rule {
+            id: end.id,
+            origin: end.origin,
+            index: super::DEFAULT_RULE,
+            tests: Vec::new(),
+            ops: Vec::new(),
+            flow: Flow::Verdict(end.verdict),
+            preset: end.preset,
+        }
     }
 
     fn history(&mut self, rule: RuleId, what: Remembers, kind: HistoryKind) -> HistoryId {
@@ -430,6 +451,7 @@ impl<'a> Lowering<'a> {
             tags: &self.tags,
             family,
             pass,
+            layer: self.layer,
         }
     }
 }

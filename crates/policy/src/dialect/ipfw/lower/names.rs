@@ -1,7 +1,8 @@
 //! Shell patterns of interface names as names and prefixes.
 //!
 //! In: a pattern (fnmatch). Out: the model's patterns, where a few of them say the same: letters
-//! and sets of letters, and a star at the end.
+//! and sets of letters, and a star at the end. Of others each name is asked, by
+//! [`crate::model::Aside::Name`].
 
 use crate::model::IfPattern;
 

@@ -6,6 +6,7 @@
 //! and most lists have one name: behind it, nobody needs to ask again, which is seen here.
 
 use super::action::{Acting, To, position};
+use super::frames::Layer;
 use super::literal::{Refused, refused};
 use super::{Lowering, reach};
 use crate::dialect::ipfw::ast::{Action, Argument, Rule, StateKind};
@@ -318,6 +319,7 @@ impl Lowering<'_> {
             value: 0,
             called: false,
             options: self.options,
+            layer: Layer::Network,
         }
     }
 

@@ -17,6 +17,8 @@ pub(super) struct View {
     pub v4: RangeSet<u128>,
     /// IPv6 addresses.
     pub v6: RangeSet<u128>,
+    /// Hardware addresses.
+    pub macs: RangeSet<u128>,
     /// Interfaces.
     pub names: Vec<String>,
     /// Numbers.
@@ -61,6 +63,19 @@ fn pieces<'t>(mut prefixes: Vec<Piece<'t>>) -> Vec<Piece<'t>> {
         close(&mut open, &mut next, &mut out);
     }
     out
+}
+
+/// Pieces of hardware addresses.
+fn macs(table: &Table) -> Vec<Piece<'_>> {
+    let prefixes = table.entries.iter().filter_map(|entry| match entry.key {
+        Key::Mac(base, length) => {
+            let base = u128::from(base);
+            let rest = !prefix_mask(u32::from(length), 48) & ((1 << 48) - 1);
+            Some((base, base | rest, &entry.value))
+        }
+        _ => None,
+    });
+    pieces(prefixes.collect())
 }
 
 fn ranges(table: &Table, v6: bool) -> Vec<Piece<'_>> {
@@ -111,6 +126,16 @@ pub(super) fn views(
         let view = out.entry(key).or_default();
         view.v4 = RangeSet::from_ranges(v4);
         view.v6 = RangeSet::from_ranges(v6);
+    }
+    let mut hardware: BTreeMap<Vec<u128>, Vec<(u128, u128)>> = BTreeMap::new();
+    for (first, last, value) in macs(table) {
+        if has(value, wanted) {
+            let own = hardware.entry(values(value)).or_default();
+            own.push((first, last));
+        }
+    }
+    for (key, macs) in hardware {
+        out.entry(key).or_default().macs = RangeSet::from_ranges(macs);
     }
     for entry in table.entries.iter().filter(|e| has(&e.value, wanted)) {
         match &entry.key {

@@ -347,6 +347,12 @@ fn interface(draft: &mut Draft<'_, '_>, text: &str, word: &Word) -> Result<(), F
         while !value.text.is_char_boundary(end) {
             end -= 1;
         }
+        if value.text[..end].ends_with(',') {
+            // Blanks behind a comma are dropped, so the name could be given no second time.
+            let message = format!("invalid interface name: {}", &value.text[..end]);
+            let fault = Fault::data("interface-name", value.span, message);
+            return Err(fault.help("names of interfaces have 15 bytes at most"));
+        }
         if end < value.text.len() {
             draft.reader.notes.warn(
                 "interface-name-cut",

@@ -1,0 +1,153 @@
+//! One rule set of ipfw for its own evaluator and for that of the rule model it is lowered to, on
+//! one host.
+
+use weir_policy::dialect::ipfw::Ruleset;
+use weir_policy::dialect::ipfw::ast::Reject;
+use weir_policy::dialect::ipfw::lower::tags_in_mark;
+use weir_policy::eval::ipfw::{
+    Carried, Evaluator as Meaning, HostAddress, Judgement as Meant, Outcome, Route,
+};
+use weir_policy::eval::{Evaluator, Judgement};
+use weir_policy::model::{Family, Op, Policy, RangeSet, RejectKind, Verdict};
+use weir_testkit::random::ipfw::{OWN, OWN6};
+
+fn own_addresses() -> Vec<HostAddress> {
+    let four = OWN.iter().map(|(_, address)| (Family::V4, *address, 24));
+    four.chain([(Family::V6, OWN6, 64)])
+        .map(|(family, address, length)| HostAddress {
+            interface: "eth0".to_owned(),
+            family,
+            address,
+            length,
+        })
+        .collect()
+}
+
+/// What isn't on a network of `eth0` is behind `eth1`, and so is one that is inside another.
+fn routes() -> Vec<Route> {
+    let route = |(family, prefix, length)| Route {
+        family,
+        prefix,
+        length,
+        interface: "eth1".to_owned(),
+        refused: false,
+    };
+    [
+        (Family::V4, 0, 0),
+        (Family::V4, 0x0a01_0280, 25),
+        (Family::V6, 0x2001_0db8 << 96, 32),
+    ]
+    .map(route)
+    .to_vec()
+}
+
+/// Gives a packet what building leaves at 0, out of its own bytes: identification and flags of
+/// IPv4, the flow label of IPv6. Nobody looks at the checksum.
+pub fn name(bytes: &mut [u8]) {
+    let sum = bytes
+        .iter()
+        .fold(0u32, |sum, byte| sum.rotate_left(5) ^ u32::from(*byte));
+    match bytes[0] >> 4 {
+        4 => {
+            bytes[5] = (sum >> 8) as u8 & 7;
+            bytes[4] = u8::from(sum & 3 == 0);
+            bytes[6] |= sum as u8 & 0xc0;
+        }
+        _ => bytes[3] = (sum >> 8) as u8 & 7,
+    }
+}
+
+/// Both evaluators of one rule set.
+pub struct Both<'p> {
+    pub set: &'p Ruleset,
+    pub meaning: Meaning<'p>,
+    pub model: Evaluator<'p>,
+}
+
+impl<'p> Both<'p> {
+    /// Both, fresh.
+    pub fn new(set: &'p Ruleset, policy: &'p Policy) -> Self {
+        let mut meaning = Meaning::new(set);
+        meaning.host.addresses = own_addresses();
+        meaning.host.routes = routes();
+        let mut model = Evaluator::new(policy, 0);
+        let own = OWN.iter().map(|(_, address)| (*address, *address));
+        model.locals.local = RangeSet::from_ranges(own);
+        model.locals.local6 = RangeSet::one(OWN6);
+        Both {
+            set,
+            meaning,
+            model,
+        }
+    }
+
+    /// What differs of a packet, if anything does.
+    pub fn compare(
+        &self,
+        meant: &Meant,
+        carried: &Carried,
+        found: &Judgement,
+    ) -> Result<(), String> {
+        let same = |what: &str, holds: bool| match holds {
+            true => Ok(()),
+            false => Err(what.to_owned()),
+        };
+        let rules = self.set.rule_count();
+        let accepts = meant.outcome == Outcome::Accept;
+        same("verdict", accepts == (found.verdict == Verdict::Accept))?;
+        let visible = |rule: &u32| *rule < rules;
+        let matched: Vec<u32> = found.matched.iter().map(|r| r.0).filter(visible).collect();
+        let trail: Vec<u32> = meant.trail.iter().map(|acted| acted.rule.0).collect();
+        same("trail", matched == trail)?;
+        let decided = found.decided_by.map(|rule| rule.0).filter(visible);
+        same("deciding rule", meant.rule.map(|rule| rule.0) == decided)?;
+        if meant.unjudged.is_some() {
+            return Ok(());
+        }
+        same("tos", carried.tos == found.tos)?;
+        match carried.tags.is_empty() {
+            true => {}
+            false => {
+                let tags = tags_in_mark(self.set, found.mark);
+                same("tags", carried.tags.iter().copied().eq(tags))?;
+            }
+        }
+        let marks = self.set.rules.iter().all(|one| one.rule.tag.is_none());
+        same("mark", !marks || carried.mark == found.mark)?;
+        let lines = meant
+            .log
+            .iter()
+            .filter(|line| !line.contains("limit"))
+            .count();
+        let logged = found
+            .ops
+            .iter()
+            .filter(|(_, op)| matches!(op, Op::Log(_)))
+            .count();
+        same("log lines", lines == logged)?;
+        if let Outcome::Reject {
+            kind,
+            answered: true,
+        } = meant.outcome
+        {
+            let answer = match found.verdict {
+                Verdict::Reject(answer) => answer,
+                _ => return Err("no answer".to_owned()),
+            };
+            same(
+                "answer",
+                match kind {
+                    Reject::Reset | Reject::Reset6 => answer == RejectKind::TcpReset,
+                    Reject::Unreach6(code) => answer == RejectKind::Icmp6(code),
+                    Reject::Unreach(code, _) => match answer {
+                        RejectKind::Icmp(answer) => answer == code,
+                        RejectKind::Icmp6(answer) => answer == if code == 3 { 4 } else { 0 },
+                        _ => false,
+                    },
+                    Reject::Abort | Reject::Abort6 => false,
+                },
+            )?;
+        }
+        Ok(())
+    }
+}
