@@ -100,6 +100,7 @@ fn features(policy: &Policy) -> u32 {
     if policy.dynamic.is_some() {
         features |= layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC;
     }
+    features |= weir_engine::compile::keeping_alive(policy);
     let rules = policy.chains.iter().flat_map(|chain| &chain.rules);
     rules
         .flat_map(|rule| &rule.tests)

@@ -324,7 +324,8 @@ fn shards(rules: u32) -> (u32, bool) {
     }
 }
 
-fn random_seed() -> [u64; 2] {
+/// Numbers that nobody can guess.
+pub(crate) fn random_seed() -> [u64; 2] {
     use std::hash::{BuildHasher, Hasher, RandomState};
     static COUNT: AtomicU64 = AtomicU64::new(0);
     [0, 1].map(|half: u64| {

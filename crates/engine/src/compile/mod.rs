@@ -209,7 +209,7 @@ fn build(
             made.at
         };
     }
-    header.features |= metering(policy);
+    header.features |= metering(policy) | keeping_alive(policy);
     header.worst_loads = report
         .roots
         .iter()
@@ -237,6 +237,14 @@ pub fn metering(policy: &Policy) -> u32 {
     match policy.histories.iter().any(is_meter) {
         true => layout::FEATURE_METER,
         false => 0,
+    }
+}
+
+/// What the ends of a policy's states need.
+pub fn keeping_alive(policy: &Policy) -> u32 {
+    match &policy.dynamic {
+        Some(dynamic) if dynamic.keep_alive => layout::FEATURE_KEEP_ALIVE,
+        _ => 0,
     }
 }
 

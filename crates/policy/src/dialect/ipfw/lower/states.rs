@@ -263,6 +263,7 @@ impl Lowering<'_> {
             udp: settings.dyn_udp_lifetime,
             short: settings.dyn_short_lifetime,
             parents_max: settings.dyn_parent_max,
+            keep_alive: settings.dyn_keepalive,
             off: Vec::new(),
         };
         let too_many = [
