@@ -17,6 +17,7 @@ use crate::abi::{self, Control, Settings};
 use crate::clock;
 use crate::counters;
 use crate::error::{PlaneError, Result, system};
+use crate::features;
 use crate::sys::bpf::map_size;
 use crate::sys::memory::Mapping;
 use crate::written::written;
@@ -402,6 +403,7 @@ pub fn load(
         None if tracks(features) => Layout::for_flows(capacity.flows),
         None => Layout::for_flows(1),
     };
+    features::check_for(features)?;
     let (shards, exclusive) = shards(capacity.rules);
     let settings = Settings {
         image_mask: capacity.image - 1,

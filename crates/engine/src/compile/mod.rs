@@ -44,7 +44,7 @@ use residual::Blob;
 use room::{Placing, Plan};
 use service::Services;
 use statics::Context;
-use weir_policy::model::{Family, HistoryKind, HistoryObject, Hook, Policy, Root, Table};
+use weir_policy::model::{Family, HistoryKind, HistoryObject, Hook, Policy, Root, Table, handling};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// What the compiler may use.
@@ -281,6 +281,9 @@ pub(crate) fn features(entry: &Entry) -> u32 {
         layout::TEST_ICMP_HEAD => layout::FEATURE_LEARNED | layout::FEATURE_ICMP_HEAD,
         layout::TEST_DYNAMIC_LOOK..=layout::TEST_DYNAMIC_FORGET => {
             layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC
+        }
+        layout::TEST_HANDLING if test.a == u32::from(handling::SOURCE_REACHED) => {
+            layout::FEATURE_RARE | layout::FEATURE_ROUTES
         }
         layout::TEST_UNTIL => layout::FEATURE_LIFETIMES,
         layout::TEST_ASIDE if [ASIDE_WORDS, ASIDE_TEXT].contains(&test.small) => {
