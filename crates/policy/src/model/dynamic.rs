@@ -8,7 +8,7 @@ use super::RuleId;
 /// `keep-state`, `record-state`, `limit` and `set-limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpfwKeeper {
-    /// The rule, in every policy that has it.
+    /// The rule, in every policy that has it. Keepers of one rule differ in `limit` alone.
     pub identity: u64,
     /// Name of the flow.
     pub name: u32,
