@@ -147,7 +147,8 @@ fn idle_conversations_through_a_gateway_stay_while_they_are_asked() {
     apply(
         &folder,
         &gateway,
-        "add 100 check-state\n\
+        "add 90 count tcp from any to any out not recv inside0 not recv outside0\n\
+         add 100 check-state\n\
          add 110 allow tcp from any to any 2022 in recv inside0 setup keep-state\n\
          add 120 allow ipv6-icmp from any to any icmp6types 133,134,135,136,137\n\
          add 200 deny tcp from any to any\n",
@@ -165,6 +166,8 @@ fn idle_conversations_through_a_gateway_stay_while_they_are_asked() {
     let answers = counted(&folder, &gateway, 110) - before;
     assert!((2 * 2 * 2..=2 * 2 * 5).contains(&answers), "{answers}");
     assert_eq!(counted(&folder, &gateway, 200), 0);
+    // No rule has met what the gateway itself sends.
+    assert_eq!(counted(&folder, &gateway, 90), 0);
     assert!(four.says(2) && six.says(2));
     // Off, they end when their time is up.
     ipfw(&folder, &gateway, "disable dyn_keepalive");
@@ -192,7 +195,8 @@ fn client_and_host(label: &str) -> (Namespace, Namespace, Folder) {
     apply(
         &folder,
         &host,
-        "add 100 check-state\n\
+        "add 90 count tcp from any to any via lo\n\
+         add 100 check-state\n\
          add 110 allow tcp from any to me 2022 in setup keep-state\n\
          add 120 allow ipv6-icmp from any to any icmp6types 133,134,135,136,137\n\
          add 200 deny tcp from any to any\n",
@@ -212,7 +216,8 @@ fn a_host_asks_itself_and_a_dead_peer_s_state_ends() {
     assert!(four.says(1) && six.says(1));
     idle();
     assert_eq!(states(&folder, &host), 2);
-    // The questions to the host itself come in by `lo`, where no rule would let them pass.
+    // The questions to the host itself leave and come in by `lo`, and meet no rule there.
+    assert_eq!(counted(&folder, &host, 90), 0);
     assert_eq!(counted(&folder, &host, 200), 0);
     assert!(four.says(2) && six.says(2));
     let status = folder.weir(&["status", "--json", "--netns", &host.0]);
