@@ -152,6 +152,7 @@ enum weir_handling {
 	WEIR_SOURCE_TRANSLATED = 32,
 	WEIR_DESTINATION_TRANSLATED = 64,
 	WEIR_NOT_SPOOFED = 128,
+	WEIR_SOURCE_REACHED = 256,
 	WEIR_TRANSLATED = WEIR_SOURCE_TRANSLATED | WEIR_DESTINATION_TRANSLATED,
 	WEIR_WAY_BACK = WEIR_ROUTE_BACK | WEIR_ROUTE_BACK_LOOSE | WEIR_REVERSE_PATH |
 			WEIR_NOT_SPOOFED,
@@ -236,13 +237,15 @@ struct weir_control {
 	__u32 locals_active;	/* slot of locals */
 	__u32 answering;	/* an answer process takes rejects */
 	__u32 zero;		/* always 0, which the verifier does not know: see parse.h */
-	__u64 answer_cookie[4];	/* its sockets: what they send is RELATED */
+	__u64 answer_cookie[2];	/* its sockets: what they send is RELATED */
+	__u64 keep_cookie[2];	/* those for keep-alives, IPv4 and IPv6: see alive.h */
 	__u64 clock_ms;		/* tests: the time; 0: the kernel's */
 	__u32 event_limit;	/* events a second (1024 ms) */
 	__u32 abi;		/* WEIR_ABI_VERSION */
 	__u32 settings[32];	/* see flow.h */
 	__u32 forwarding;	/* switches that were turned on for route.bpf.c: plane::wayback */
-	__u8 pad[44];
+	__u32 keep_mark;	/* what keep-alives to this host carry; 0: none are sent */
+	__u8 pad[40];
 	struct weir_lane lanes[2][8];	/* by slot; IPv4, IPv6; hooks up to OUTPUT */
 	/* written by packets */
 	__u64 event_window;

@@ -23,8 +23,6 @@ struct sock_cgroup_data___local {
 } __relocated;
 struct sock___groups { struct sock_cgroup_data___local sk_cgrp_data; } __relocated;
 struct dst_entry___realm { __u32 tclassid; } __relocated;
-struct hlist_node___local { void *next; } __relocated;
-struct hlist_head___local { void *first; } __relocated;
 struct net___local { struct hlist_head___local *dev_index_head; } __relocated;
 struct possible_net_t___local { struct net___local *net; } __relocated;
 struct net_device___index {

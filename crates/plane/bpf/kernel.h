@@ -93,6 +93,8 @@ struct sk_buff___local {
 	unsigned char *data;
 	unsigned char __pkt_type_offset[0];
 } __relocated;
+struct hlist_node___local { void *next; } __relocated;
+struct hlist_head___local { void *first; } __relocated;
 struct nf_hook_state___local {
 	__u8 hook;
 	__u8 pf;
@@ -137,6 +139,20 @@ extern int bpf_dynptr_from_skb(struct sk_buff___local *skb, __u64 flags,
 /* Bytes at an address that is a number to the verifier. */
 #define BYTES_AT(a) ((const struct in6_addr___local *)bpf_rdonly_cast( \
 	(const void *)(a), bpf_core_type_id_kernel(struct in6_addr___local)))
+
+/* A structure at one. */
+#define KERNEL_AT(type, a) ((struct type *)bpf_rdonly_cast( \
+	(const void *)(a), bpf_core_type_id_kernel(struct type)))
+
+/* A pointer in the kernel's memory as a number, which functions of their own take. */
+static __always_inline __u64 number_at(__u64 address)
+{
+	const struct in6_addr___local *bytes = BYTES_AT(address);
+	__u32 word[2] = { bytes->in6_u.u6_addr32[0], bytes->in6_u.u6_addr32[1] };
+
+	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? (__u64)word[1] << 32 | word[0] :
+							   (__u64)word[0] << 32 | word[1];
+}
 
 #define AF_INET 2
 #define AF_INET6 10

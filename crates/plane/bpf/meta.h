@@ -220,8 +220,7 @@ static __always_inline bool meta_is_answer(const struct sk_buff___local *skb,
 	if (!sk || !c->answering)
 		return false;
 	cookie = sk->__sk_common.skc_cookie.counter;
-	return cookie && (cookie == c->answer_cookie[0] || cookie == c->answer_cookie[1] ||
-			  cookie == c->answer_cookie[2] || cookie == c->answer_cookie[3]);
+	return cookie && (cookie == c->answer_cookie[0] || cookie == c->answer_cookie[1]);
 }
 
 #endif

@@ -26,6 +26,9 @@
 #include "lane_learned.h"
 #endif
 #include "translated.h"
+#ifdef WEIR_DYNAMIC
+#include "alive.h"
+#endif
 
 static __always_inline int parse_at(struct weir_packet *p, const struct weir_bytes *bytes, __u8 pf)
 {
@@ -290,6 +293,10 @@ static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool v6, bool t
 	__u32 have = skb->len - skb->data_len, hook = ctx->state->hook;
 	int verdict;
 
+#ifdef WEIR_DYNAMIC
+	if (alive_is_ours(ctx, v6))
+		return NF_ACCEPT;
+#endif
 #if defined(WEIR_LEARNED) && !defined(WEIR_DYNAMIC)
 	verdict = tracks ? LANE_WHOLE : lane_states(&job, have, hook, v6);
 	if (verdict == LANE_WHOLE)

@@ -36,9 +36,6 @@ struct net_device___owner {
 	struct inet6_dev___local *ip6_ptr;
 } __relocated;
 
-#define KERNEL_AT(type, a) ((struct type *)bpf_rdonly_cast( \
-	(const void *)(a), bpf_core_type_id_kernel(struct type)))
-
 /* More than anybody has: the lists end before. */
 #define OWNED_MAX (1 << 20)
 #define OWNER_LOOPBACK (1 << 3)	/* IFF_LOOPBACK */
@@ -153,16 +150,6 @@ __noinline __u32 owned_by(const struct owned *wanted, __u64 device)
 	w.at = (__u64)d->ip6_ptr->addr_list.next;
 	bpf_loop(OWNED_MAX, owned_v6, &w, 0);
 	return w.found;
-}
-
-/* A pointer in the kernel's memory as a number, which functions of their own take. */
-static __always_inline __u64 number_at(__u64 address)
-{
-	const struct in6_addr___local *bytes = BYTES_AT(address);
-	__u32 word[2] = { bytes->in6_u.u6_addr32[0], bytes->in6_u.u6_addr32[1] };
-
-	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? (__u64)word[1] << 32 | word[0] :
-							   (__u64)word[0] << 32 | word[1];
 }
 
 static long owned_device(__u64 number, struct owned_devices *w)

@@ -206,6 +206,8 @@ __noinline int test_route_back(struct walk *w, __u32 bits, __u32 marked)
 	return found && *found & bits;
 }
 
+#include "reached.h"
+
 /* Tests of what is not in struct weir_packet. */
 __noinline int test_rare(struct walk *w, __u32 test_at)
 {
@@ -253,6 +255,8 @@ __noinline int test_rare(struct walk *w, __u32 test_at)
 	case WEIR_TEST_STATE:
 		return !!((p->state | (meta_handling(&w->seen) & WEIR_TRANSLATED)) & t->a);
 	case WEIR_TEST_HANDLING:
+		if (t->a == WEIR_SOURCE_REACHED)
+			return source_reached(w);
 		if (t->a & WEIR_WAY_BACK)
 			return weir_may(WEIR_FEATURE_ROUTE_BACK) ?
 				       test_route_back(w, t->a, t->b) :

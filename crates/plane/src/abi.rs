@@ -166,7 +166,9 @@ pub struct Control {
     /// Always 0.
     pub zero: u32,
     /// Its sockets.
-    pub answer_cookie: [u64; 4],
+    pub answer_cookie: [u64; 2],
+    /// Those for keep-alives.
+    pub keep_cookie: [u64; 2],
     /// Clock of test runs.
     pub clock_ms: u64,
     /// Events a second.
@@ -177,8 +179,10 @@ pub struct Control {
     pub settings: [u32; 32],
     /// Switches of the namespace that were turned on (`wayback`).
     pub forwarding: u32,
+    /// What keep-alives to this host carry; 0: none are sent.
+    pub keep_mark: u32,
     /// Unused.
-    pub pad: [u8; 44],
+    pub pad: [u8; 40],
     /// Short ways: by slot; IPv4, IPv6; hooks up to OUTPUT.
     pub lanes: [[Lane; 8]; 2],
     /// Second that is counted.

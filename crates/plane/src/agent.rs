@@ -1,5 +1,6 @@
-//! The work that goes on while a policy is in force: answering rejected packets, and keeping the
-//! table of local addresses. Enforcement does not need it.
+//! The work that goes on while a policy is in force: answering rejected packets, asking the ends of
+//! TCP states whether they are still there, and keeping the table of local addresses. Enforcement
+//! does not need it.
 
 use std::mem::offset_of;
 use std::net::{IpAddr, Ipv6Addr, SocketAddrV6, UdpSocket};
@@ -7,14 +8,18 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use weir_policy::eval::Locals;
+use weir_policy::model::AddrType;
 
 use crate::abi::Control;
+use crate::alive::{Rounds, Segment};
 use crate::answers::{self, Answer};
 use crate::error::{Result, system};
 use crate::events::{Event, Reader};
+use crate::load::random_seed;
 use crate::locals;
 use crate::pace::Pace;
 use crate::plane::Plane;
+use crate::swap;
 use crate::sys::socket;
 
 /// Records handled before anything else is looked at again.
@@ -27,6 +32,10 @@ pub struct Agent {
     rejects: Option<Reader>,
     v4: OwnedFd,
     v6: Option<OwnedFd>,
+    /// For keep-alives: programs know these by their socket.
+    keep_v4: OwnedFd,
+    keep_v6: Option<OwnedFd>,
+    rounds: Rounds,
     changes: OwnedFd,
     locals: Locals,
     pace: Pace,
@@ -39,19 +48,23 @@ impl Agent {
     pub fn open(netns: Option<&str>) -> Result<Agent> {
         let plane = Plane::open(netns)?;
         let made = plane.space.enter(|| {
-            let v4 = socket::raw_v4().map_err(system("opening a raw IPv4 socket"))?;
+            let raw_v4 = || socket::raw_v4().map_err(system("opening a raw IPv4 socket"));
+            let v4 = (raw_v4()?, raw_v4()?);
             let changes =
                 socket::address_changes().map_err(system("listening for address changes"))?;
             // A host without IPv6 has nothing to answer there.
-            let v6 = socket::raw_v6().ok();
+            let v6 = (socket::raw_v6().ok(), socket::raw_v6().ok());
             Ok((v4, v6, changes, locals::read()?, Pace::of_namespace()))
         })?;
         let (v4, v6, changes, locals, pace) = made;
         let mut agent = Agent {
             plane,
             rejects: None,
-            v4,
-            v6,
+            v4: v4.0,
+            v6: v6.0,
+            keep_v4: v4.1,
+            keep_v6: v6.1,
+            rounds: Rounds::new(random_seed()[0]),
             changes,
             locals,
             pace,
@@ -100,6 +113,14 @@ impl Agent {
         if let Some(v6) = &self.v6 {
             instance.control().store64(place + 8, cookie(v6)?);
         }
+        let place = offset_of!(Control, keep_cookie);
+        instance.control().store64(place, cookie(&self.keep_v4)?);
+        if let Some(v6) = &self.keep_v6 {
+            instance.control().store64(place + 8, cookie(v6)?);
+        }
+        instance
+            .control()
+            .store32(offset_of!(Control, keep_mark), self.rounds.mark());
         instance
             .control()
             .store32(offset_of!(Control, answering), 1);
@@ -123,6 +144,7 @@ impl Agent {
             self.read_locals()?;
         }
         self.answer_rejects();
+        self.keep_alive()?;
         Ok(self.plane.number().is_some())
     }
 
@@ -152,6 +174,33 @@ impl Agent {
             true
         });
         self.rejects = Some(reader);
+    }
+
+    /// Asks ends of states that are about to end, where the policy in force wants that.
+    fn keep_alive(&mut self) -> Result<()> {
+        let Ok(instance) = self.plane.instance() else {
+            return Ok(());
+        };
+        if !swap::keeps_alive(instance) {
+            return Ok(());
+        }
+        let locals = &self.locals;
+        let is_local = |family, address| locals.kind(family, address) == AddrType::Local;
+        for segment in self.rounds.due(instance, is_local)? {
+            self.ask(&segment);
+        }
+        Ok(())
+    }
+
+    /// A question that cannot be sent now is asked again in the next round.
+    fn ask(&self, segment: &Segment) {
+        let _ = match (segment.to, &self.keep_v6) {
+            (IpAddr::V4(to), _) => socket::send_v4(self.keep_v4.as_fd(), &segment.bytes, to),
+            (IpAddr::V6(to), Some(v6)) => {
+                socket::send_v6(v6.as_fd(), &segment.bytes, to, segment.scope)
+            }
+            (IpAddr::V6(_), None) => Ok(()),
+        };
     }
 
     /// A packet that cannot be sent now is lost, as it would be in the kernel.
@@ -204,9 +253,12 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         if let Ok(instance) = self.plane.instance() {
-            instance
-                .control()
-                .store32(offset_of!(Control, answering), 0);
+            for place in [
+                offset_of!(Control, answering),
+                offset_of!(Control, keep_mark),
+            ] {
+                instance.control().store32(place, 0);
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use weir_engine::flow::Layout;
 use weir_engine::history;
 use weir_engine::image::layout;
-use weir_policy::model::{Cond, Policy, handling};
+use weir_policy::model::{Cond, Policy, ReversePath, handling};
 
 use crate::error::Result;
 use crate::load::{Capacity, Instance, families, load, tracks};
@@ -60,10 +60,11 @@ fn feature(cond: &Cond) -> u32 {
     match cond {
         Cond::History(_) => layout::FEATURE_HISTORY,
         Cond::Ct(_) => layout::FEATURE_FLOW_FIELDS | layout::FEATURE_RARE,
-        Cond::State(mask) => match mask.0 & handling::TRANSLATED {
+        Cond::State(mask) => match u16::from(mask.0) & handling::TRANSLATED {
             0 => 0,
             _ => layout::FEATURE_RARE,
         },
+        Cond::ReversePath(ReversePath::Reached) => layout::FEATURE_RARE | layout::FEATURE_ROUTES,
         Cond::Connmark { .. }
         | Cond::Mac(_)
         | Cond::Owner(_)
@@ -100,6 +101,7 @@ fn features(policy: &Policy) -> u32 {
     if policy.dynamic.is_some() {
         features |= layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC;
     }
+    features |= weir_engine::compile::keeping_alive(policy);
     let rules = policy.chains.iter().flat_map(|chain| &chain.rules);
     rules
         .flat_map(|rule| &rule.tests)

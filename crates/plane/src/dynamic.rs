@@ -18,17 +18,27 @@ use crate::plane::Plane;
 /// `struct dynamic_state`, in the place of an entry's TCP machine.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Dynamic {
+pub(crate) struct Dynamic {
     identity: u64,
     /// Number of the limit's counter; a counter's own time.
     parent: u64,
-    ack: [u32; 2],
+    /// Acknowledged by who began, and by the other.
+    pub ack: [u32; 2],
     /// Slot of the limit's counter; in a counter, how many it counts.
     slot: u32,
-    flags: [u8; 2],
-    acked: u8,
+    /// SYN, FIN and RST seen of each.
+    pub flags: [u8; 2],
+    /// A bit for each that has acknowledged since the state was last refreshed.
+    pub acked: u8,
     limited: u8,
     padding: [u8; 8],
+}
+
+impl Dynamic {
+    /// What stands in the place of an entry's TCP machine.
+    pub fn of(entry: &Entry) -> Self {
+        Self::read_from_bytes(entry.machine.as_bytes()).expect("one is as large as the other")
+    }
 }
 
 /// What an entry is.
@@ -67,15 +77,15 @@ pub struct DynamicState {
     pub left_ms: u64,
 }
 
-/// An entry with what stands in the place of its TCP machine.
+/// Entries, each with what stands in the place of its TCP machine.
 fn entries(learned: &Map) -> impl Iterator<Item = (usize, Entry, Dynamic)> {
     let taken = (0..SLOTS).filter(|slot| tag(learned, *slot) != 0);
     taken.map(|slot| {
         let at = ENTRIES_AT + slot * size_of::<Entry>();
         let mut entry = Entry::new_zeroed();
         learned.memory().read(at, entry.as_mut_bytes());
-        let own = Dynamic::read_from_bytes(entry.machine.as_bytes());
-        (at, entry, own.expect("one is as large as the other"))
+        let own = Dynamic::of(&entry);
+        (at, entry, own)
     })
 }
 
@@ -106,7 +116,7 @@ fn state(entry: &Entry, own: &Dynamic, now_ms: u64) -> Option<DynamicState> {
 }
 
 /// The table, where it is ipfw's.
-fn table(instance: &Instance) -> Option<&Map> {
+pub(crate) fn table(instance: &Instance) -> Option<&Map> {
     let own = Learning::of(instance.settings.features) == Learning::Ipfw;
     instance.learned.as_ref().filter(|_| own)
 }

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use libbpf_rs::btf::{Btf, types::Struct};
+use weir_engine::image::layout;
+
 use crate::error::{PlaneError, Result};
 use crate::sys;
 
@@ -25,6 +28,45 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
+/// What the search for routes reads of the kernel (`bpf/reached.h`): structures, and members whose
+/// presence depends on how the kernel was built.
+const ROUTES: [(&str, &str); 8] = [
+    ("netns_ipv4", "fib_main"),
+    ("netns_ipv4", "fib_table_hash"),
+    ("netns_ipv6", "fib6_main_tbl"),
+    ("netns_ipv6", "fib6_local_tbl"),
+    ("key_vector", "pos"),
+    ("fib_alias", "fa_slen"),
+    ("fib6_node", "fn_flags"),
+    ("fib6_info", "fib6_type"),
+];
+
+/// Check for what policies with these features need beyond [`check`].
+pub fn check_for(features: u32) -> Result<()> {
+    if features & layout::FEATURE_ROUTES == 0 {
+        return Ok(());
+    }
+    let found = Btf::from_vmlinux().map_err(|e| PlaneError::Kernel(e.to_string()))?;
+    check_members(&found, &ROUTES)
+}
+
+fn check_members(found: &Btf<'_>, wanted: &[(&str, &str)]) -> Result<()> {
+    let has = |(of, name): &&(&str, &str)| {
+        let of = found.type_by_name::<Struct<'_>>(of);
+        of.is_some_and(|of| {
+            of.iter()
+                .any(|one| one.name.is_some_and(|own| own == *name))
+        })
+    };
+    match wanted.iter().find(|one| !has(one)) {
+        None => Ok(()),
+        Some((of, name)) => Err(PlaneError::Kernel(format!(
+            "`versrcreach` needs {name} of its structure {of} (CONFIG_IP_MULTIPLE_TABLES, \
+             CONFIG_IPV6=y and CONFIG_IPV6_MULTIPLE_TABLES); name networks in a table instead"
+        ))),
+    }
+}
+
 fn check_release(release: &str) -> Result<()> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     let mut number = || numbers.next().and_then(|n| n.parse::<u32>().ok());
@@ -43,6 +85,18 @@ fn check_release(release: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_kernel_does_not_tell_is_named() {
+        if check().is_err() {
+            return;
+        }
+        check_for(layout::FEATURE_ROUTES).expect("this kernel tells");
+        let found = Btf::from_vmlinux().unwrap();
+        let missing = check_members(&found, &[ROUTES[0], ("netns_ipv4", "fib_other")]);
+        assert!(missing.unwrap_err().to_string().contains("fib_other"));
+        check_members(&found, &[("netns_ipv5", "fib_main")]).expect_err("no such structure");
+    }
 
     #[test]
     fn old_kernels_are_refused_by_version() {

@@ -85,7 +85,7 @@ pub(crate) struct Entry {
     reply_options: u8,
     icmp_head: u8,
     age: [u32; 2],
-    interfaces: [u32; 4],
+    pub interfaces: [u32; 4],
     pub options: [u32; 2],
     headers: [u16; 2],
     made_s: u32,

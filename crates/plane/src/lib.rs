@@ -3,6 +3,7 @@
 pub mod abi;
 pub mod agent;
 mod ahead;
+mod alive;
 pub mod answers;
 mod attach;
 pub mod bench;

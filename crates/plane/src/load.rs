@@ -17,6 +17,7 @@ use crate::abi::{self, Control, Settings};
 use crate::clock;
 use crate::counters;
 use crate::error::{PlaneError, Result, system};
+use crate::features;
 use crate::sys::bpf::map_size;
 use crate::sys::memory::Mapping;
 use crate::written::written;
@@ -327,7 +328,8 @@ fn shards(rules: u32) -> (u32, bool) {
     }
 }
 
-fn random_seed() -> [u64; 2] {
+/// Numbers that nobody can guess.
+pub(crate) fn random_seed() -> [u64; 2] {
     use std::hash::{BuildHasher, Hasher, RandomState};
     static COUNT: AtomicU64 = AtomicU64::new(0);
     [0, 1].map(|half: u64| {
@@ -404,6 +406,7 @@ pub fn load(
         None if tracks(features) => Layout::for_flows(capacity.flows),
         None => Layout::for_flows(1),
     };
+    features::check_for(features)?;
     let (shards, exclusive) = shards(capacity.rules);
     let settings = Settings {
         image_mask: capacity.image - 1,

@@ -50,6 +50,8 @@ fn bits_of_test(test: &Test) -> u32 {
         Cond::RouteBack { marked: true, .. } => hooks::ROUTE_BACK | hooks::ROUTE_BACK_MARKED,
         Cond::ReversePath(ReversePath::Verified) => hooks::REVERSE_PATH,
         Cond::ReversePath(ReversePath::NotSpoofed) => hooks::REVERSE_PATH | hooks::NOT_SPOOFED,
+        // Asked where the rule is: reached.h.
+        Cond::ReversePath(ReversePath::Reached) => 0,
         Cond::Any(tests) => tests.iter().map(bits_of_test).fold(0, |all, one| all | one),
         _ => 0,
     }
@@ -277,6 +279,7 @@ mod tests {
                  add 200 deny ip from any to any { antispoof or tcpflags syn } in",
                 hooks::REVERSE_PATH | hooks::NOT_SPOOFED,
             ),
+            ("add 100 deny ip from any to any not versrcreach", 0),
         ] {
             let found = asked(rule);
             assert_eq!(found & ways, bits, "{rule}");

@@ -75,6 +75,8 @@ pub struct Status {
     pub keeps_flows: bool,
     /// Whether an answer process takes rejects.
     pub answering: bool,
+    /// Whether TCP states are kept alive; `None` where the policy doesn't want that.
+    pub keep_alives: Option<bool>,
     /// Packets by `enum weir_reason`.
     pub reasons: [u64; REASONS],
     /// Counts of the flow table (`flow.h`).
@@ -246,6 +248,8 @@ impl Plane {
             capacity: instance.capacity(),
             keeps_flows: tracks(instance.settings.features),
             answering: control.load32(offset_of!(Control, answering)) != 0,
+            keep_alives: swap::keeps_alive(instance)
+                .then(|| control.load32(offset_of!(Control, keep_mark)) != 0),
             reasons: std::array::from_fn(|i| words(offset_of!(Control, reasons), i)),
             flow_statistics: std::array::from_fn(|i| {
                 words(offset_of!(Control, flow_statistics), i)

@@ -55,7 +55,9 @@ const FEATURES: u32 = layout::FEATURE_CHANGES
     | layout::FEATURE_METER
     | layout::FEATURE_ASIDE
     | layout::FEATURE_PAYLOAD
-    | layout::FEATURE_ICMP_HEAD;
+    | layout::FEATURE_ICMP_HEAD
+    | layout::FEATURE_KEEP_ALIVE
+    | layout::FEATURE_ROUTES;
 
 /// Features that an image asks for; 0 for one that is no image, which the programs do not walk.
 pub fn features(image: &[u8]) -> u32 {
@@ -79,6 +81,14 @@ pub fn generation(instance: &Instance, slot: u32) -> u32 {
     instance
         .control()
         .load32(offset_of!(Control, slot_generation) + slot as usize * 4)
+}
+
+/// Whether the policy in force wants TCP states to be kept alive.
+pub fn keeps_alive(instance: &Instance) -> bool {
+    let images = instance.map("images");
+    let at = active(instance) as usize * images.entry + offset_of!(layout::Header, features);
+    generation(instance, active(instance)) != 0
+        && images.memory().load32(at) & layout::FEATURE_KEEP_ALIVE != 0
 }
 
 /// Hooks that the policy in a slot needs.
@@ -177,6 +187,7 @@ pub fn carry_over(old: &Instance, new: &Instance) {
     copy(offset_of!(Control, answering), 4);
     copy(offset_of!(Control, answer_cookie), 32);
     copy(offset_of!(Control, settings), 128);
+    copy(offset_of!(Control, keep_mark), 4);
     copy(offset_of!(Control, event_limit), 4);
     copy(offset_of!(Control, forwarding), 4);
     copy(offset_of!(Control, reasons), 128);

@@ -67,6 +67,8 @@ fn reverse_paths_of_ipfw_are_compared() {
         drops("antispoof in"),
         drops("not antispoof in"),
         drops("{ not antispoof or not verrevpath } in"),
+        drops("versrcreach in"),
+        drops("not versrcreach in"),
     ];
     each_is_itself_alone(&all, &[Family::V4, Family::V6]);
     // On the output pass there is nothing to ask.

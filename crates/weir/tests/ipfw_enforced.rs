@@ -366,12 +366,7 @@ fn commands_that_fail_change_nothing() {
         ipfw(&folder, &host, "add allow ip frm any to any").code,
         Some(64)
     );
-    let refused = ipfw(
-        &folder,
-        &host,
-        "add 170 deny ip from any to any in versrcreach",
-    )
-    .expect(3);
+    let refused = ipfw(&folder, &host, "add 170 deny tcp from any to any in uid 0").expect(3);
     assert!(refused.err.contains("is not enforced") && refused.out.is_empty());
     let refused = ipfw(&folder, &host, "add 170 divert 8668 ip from any to any").expect(3);
     assert!(refused.err.contains("as they were"), "{refused:?}");

@@ -25,7 +25,10 @@ pub fn directory(policy: &Policy) -> Directory {
             continue;
         };
         let [v4, v6] = [Family::V4, Family::V6].map(|f| verdict_numbers(learner.verdict(f)));
-        let (mask, limit) = keeper.limit.unwrap_or((0, u32::MAX));
+        let limit = keeper
+            .limit
+            .map(|(mask, most)| (mask, most.min(u32::MAX - 1)));
+        let (mask, limit) = limit.unwrap_or((0, u32::MAX));
         let rule = DynamicRule {
             identity: keeper.identity,
             rule: learner.rule.0,

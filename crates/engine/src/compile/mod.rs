@@ -44,7 +44,7 @@ use residual::Blob;
 use room::{Placing, Plan};
 use service::Services;
 use statics::Context;
-use weir_policy::model::{Family, HistoryKind, HistoryObject, Hook, Policy, Root, Table};
+use weir_policy::model::{Family, HistoryKind, HistoryObject, Hook, Policy, Root, Table, handling};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// What the compiler may use.
@@ -209,7 +209,7 @@ fn build(
             made.at
         };
     }
-    header.features |= metering(policy);
+    header.features |= metering(policy) | keeping_alive(policy);
     header.worst_loads = report
         .roots
         .iter()
@@ -237,6 +237,14 @@ pub fn metering(policy: &Policy) -> u32 {
     match policy.histories.iter().any(is_meter) {
         true => layout::FEATURE_METER,
         false => 0,
+    }
+}
+
+/// What the ends of a policy's states need.
+pub fn keeping_alive(policy: &Policy) -> u32 {
+    match &policy.dynamic {
+        Some(dynamic) if dynamic.keep_alive => layout::FEATURE_KEEP_ALIVE,
+        _ => 0,
     }
 }
 
@@ -273,6 +281,9 @@ pub(crate) fn features(entry: &Entry) -> u32 {
         layout::TEST_ICMP_HEAD => layout::FEATURE_LEARNED | layout::FEATURE_ICMP_HEAD,
         layout::TEST_DYNAMIC_LOOK..=layout::TEST_DYNAMIC_FORGET => {
             layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC
+        }
+        layout::TEST_HANDLING if test.a == u32::from(handling::SOURCE_REACHED) => {
+            layout::FEATURE_RARE | layout::FEATURE_ROUTES
         }
         layout::TEST_UNTIL => layout::FEATURE_LIFETIMES,
         layout::TEST_ASIDE if [ASIDE_WORDS, ASIDE_TEXT].contains(&test.small) => {

@@ -108,7 +108,7 @@ impl Context<'_> {
                 })
             }
             // With the states of the kernel's NAT it is run, see `residual`.
-            Cond::State(mask) if mask.0 & handling::TRANSLATED == 0 => {
+            Cond::State(mask) if u16::from(mask.0) & handling::TRANSLATED == 0 => {
                 let kind = Bits::of(|v| (u32::from(mask.0) >> (v >> 5) & 1 != 0) != negate);
                 self.service(Service {
                     kind,

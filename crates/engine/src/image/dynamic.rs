@@ -2,7 +2,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Settings of ipfw's states, with all rules that note them behind it, by identity.
+/// Settings of ipfw's states, with all rules that note them behind it, by identity. A rule whose
+/// limits are of a table stands there once for each.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]

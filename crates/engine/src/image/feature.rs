@@ -23,5 +23,9 @@ pub const FEATURE_ASIDE: u32 = 512;
 pub const FEATURE_PAYLOAD: u32 = 1024;
 /// Some state asks a group about ICMP errors; beside [`FEATURE_LEARNED`].
 pub const FEATURE_ICMP_HEAD: u32 = 2048;
+/// TCP states of ipfw are kept alive by the agent; beside [`FEATURE_DYNAMIC`].
+pub const FEATURE_KEEP_ALIVE: u32 = 4096;
+/// Some test asks the kernel's routes for a packet's source; beside [`FEATURE_RARE`].
+pub const FEATURE_ROUTES: u32 = 8192;
 /// Entries of sets have lifetimes, so the clock in the header matters.
 pub const FEATURE_LIFETIMES: u32 = 8;

@@ -23,7 +23,7 @@ pub struct Arrival {
     /// User and group of the sending socket.
     pub owner: Option<(u32, u32)>,
     /// What else the kernel does with it, see [`Packet::handling`].
-    pub handling: u8,
+    pub handling: u16,
     /// What few rules ask; bytes and fields of headers are taken from the packet.
     pub aside: Facts,
 }

@@ -83,7 +83,7 @@ impl Context<'_, '_> {
             }
             layout::TEST_STATE => {
                 let state = passage.state.unwrap_or(CtState::Invalid);
-                let bits = state as u8 | packet.handling & handling::TRANSLATED;
+                let bits = state as u8 | (packet.handling & handling::TRANSLATED) as u8;
                 u32::from(bits) & test.a != 0
             }
             layout::TEST_PROPOSED => self.standing.is_some_and(|(_, by)| by == test.a),

@@ -163,7 +163,8 @@ fn fix(
         }
         Cond::Ct(_) if valuation.get(Field::HasFlow) == 0 => test.cond = Cond::Never,
         Cond::State(mask) if raw => {
-            let translated = valuation.get(Field::Translated) as u8 * handling::SOURCE_TRANSLATED;
+            let translated =
+                valuation.get(Field::Translated) as u8 * handling::SOURCE_TRANSLATED as u8;
             let holds = mask.0 & (CtState::Invalid as u8 | translated) != 0;
             test.cond = always(holds);
         }

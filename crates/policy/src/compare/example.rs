@@ -108,7 +108,7 @@ impl Valuation {
         }
         let state = STATES.iter().position(|one| *one == state)?;
         v.set(Field::State, state as u128);
-        let bit = |bit: u8, value: u128| if packet.handling & bit != 0 { value } else { 0 };
+        let bit = |bit: u16, value: u128| if packet.handling & bit != 0 { value } else { 0 };
         let source = bit(handling::SOURCE_TRANSLATED, 1);
         v.set(
             Field::Translated,
@@ -220,7 +220,7 @@ impl Valuation {
         let has = |field: Field| self.get(field) != 0;
         let translated = self.get(Field::Translated);
         let ipsec = self.get(Field::Ipsec);
-        let bit = |on: bool, bit: u8| if on { bit } else { 0 };
+        let bit = |on: bool, bit: u16| if on { bit } else { 0 };
         let mac = self.get(Field::Mac).to_be_bytes();
         Packet {
             family: space.family,

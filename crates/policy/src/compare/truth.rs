@@ -423,7 +423,7 @@ impl Space {
             (handling::SOURCE_TRANSLATED, 1),
             (handling::DESTINATION_TRANSLATED, 2),
         ] {
-            if mask & bit != 0 {
+            if u16::from(mask) & bit != 0 {
                 let part = self.diagram.masked(Field::Translated, value, value)?;
                 all = self.diagram.or(all, part)?;
             }

@@ -79,6 +79,8 @@ fn find_word(text: &str, word: &str) -> Option<usize> {
 
 const TRACKED: &str = "--states=tracked leaves states to the connection tracking of the result; see \
                        docs/compare.md";
+/// Words of ipfw about routes.
+const WAYS_BACK: [&str; 3] = ["verrevpath", "antispoof", "versrcreach"];
 const REWRITE: &str = "write it by hand, and compare with `weir diff`";
 
 /// A condition.
@@ -141,7 +143,7 @@ pub fn of_condition(cond: &Cond) -> Culprit {
         ),
         Cond::Owner(_) => (&["owner", "uid", "gid"], "the owner of a socket", REWRITE),
         Cond::Ipsec { .. } => (&["-m policy", "policy"], "IPsec", REWRITE),
-        Cond::ReversePath(_) => (&["verrevpath", "antispoof"], "the way back", REWRITE),
+        Cond::ReversePath(_) => (&WAYS_BACK, "the way back", REWRITE),
         Cond::IpfWith(_) => (&["with", "and"], "what `with` asks of headers", REWRITE),
         Cond::TcpMss(_) => (&["tcpmss"], "the maximum segment size", REWRITE),
         Cond::AhSpi(_) | Cond::EspSpi(_) => (&["--ahspi", "--espspi"], "an SPI", REWRITE),

@@ -138,8 +138,14 @@ impl Learned {
             return false;
         };
         let name = keeper.name.to_string();
+        // A rule has a learner for each of its limits, and the flows of all count together.
+        let is_of_rule = |one: &Learner| match &one.keeper {
+            Keeper::Ipfw(other) => other.identity == keeper.identity,
+            _ => false,
+        };
+        let first = policy.learners.iter().position(is_of_rule);
         let owner = Owner {
-            rule: RuleId(id.0),
+            rule: RuleId(first.map_or(id.0, |first| first as u32)),
             number: 0,
             set: 0,
             name: &name,

@@ -69,7 +69,7 @@ pub fn pure_condition(
         }
         Cond::State(StateMask(mask)) => {
             let state = passage.state.unwrap_or(CtState::Invalid);
-            let bits = state as u8 | packet.handling & handling::TRANSLATED;
+            let bits = state as u8 | (packet.handling & handling::TRANSLATED) as u8;
             (bits & mask != 0).into()
         }
         Cond::Ipsec { out } => {

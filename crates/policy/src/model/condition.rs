@@ -120,23 +120,26 @@ pub enum CtField {
     Original(bool),
 }
 
-/// A question about the way back to a packet's source, asked of every source: ipfw's `verrevpath`
-/// and `antispoof`.
+/// A question about the way back to a packet's source, asked of every source: ipfw's `verrevpath`,
+/// `antispoof` and `versrcreach`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReversePath {
     /// The best route to it leaves by the interface that received it.
     Verified,
     /// So it is, or the source is on no directly connected network.
     NotSpoofed,
+    /// There is a route to it that is neither a default route nor one that refuses.
+    Reached,
 }
 
 impl ReversePath {
     /// Its bit in [`super::Packet::handling`].
     #[must_use]
-    pub fn bit(self) -> u8 {
+    pub fn bit(self) -> u16 {
         match self {
             ReversePath::Verified => handling::REVERSE_PATH,
             ReversePath::NotSpoofed => handling::NOT_SPOOFED,
+            ReversePath::Reached => handling::SOURCE_REACHED,
         }
     }
 }

@@ -8,7 +8,7 @@ use super::RuleId;
 /// `keep-state`, `record-state`, `limit` and `set-limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpfwKeeper {
-    /// The rule, in every policy that has it.
+    /// The rule, in every policy that has it. Keepers of one rule differ in `limit` alone.
     pub identity: u64,
     /// Name of the flow.
     pub name: u32,
@@ -41,6 +41,8 @@ pub struct Dynamic {
     pub short: u32,
     /// Counters of limits at once.
     pub parents_max: u32,
+    /// Both ends of TCP states that are about to end are asked whether they are still there.
+    pub keep_alive: bool,
     /// Rules that are there but off: their states stay, and are not found.
     pub off: Vec<u64>,
 }

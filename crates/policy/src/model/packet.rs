@@ -41,23 +41,25 @@ pub enum CtState {
 pub mod handling {
     /// Its connection's source is translated by the kernel's NAT. The bit of the state in
     /// [`crate::model::StateMask`].
-    pub const SOURCE_TRANSLATED: u8 = 32;
+    pub const SOURCE_TRANSLATED: u16 = 32;
     /// Its connection's destination is translated.
-    pub const DESTINATION_TRANSLATED: u8 = 64;
+    pub const DESTINATION_TRANSLATED: u16 = 64;
     /// Either.
-    pub const TRANSLATED: u8 = SOURCE_TRANSLATED | DESTINATION_TRANSLATED;
+    pub const TRANSLATED: u16 = SOURCE_TRANSLATED | DESTINATION_TRANSLATED;
     /// It came through IPsec (RFC 4301).
-    pub const IPSEC_IN: u8 = 1;
+    pub const IPSEC_IN: u16 = 1;
     /// It is routed to leave through IPsec.
-    pub const IPSEC_OUT: u8 = 2;
+    pub const IPSEC_OUT: u16 = 2;
     /// Its source is routed out of the interface that received it.
-    pub const ROUTE_BACK: u8 = 4;
+    pub const ROUTE_BACK: u16 = 4;
     /// Its source is routed out of some interface.
-    pub const ROUTE_BACK_LOOSE: u8 = 8;
+    pub const ROUTE_BACK_LOOSE: u16 = 8;
     /// [`crate::model::ReversePath::Verified`] holds.
-    pub const REVERSE_PATH: u8 = 16;
+    pub const REVERSE_PATH: u16 = 16;
     /// [`crate::model::ReversePath::NotSpoofed`] holds.
-    pub const NOT_SPOOFED: u8 = 128;
+    pub const NOT_SPOOFED: u16 = 128;
+    /// [`crate::model::ReversePath::Reached`] holds.
+    pub const SOURCE_REACHED: u16 = 256;
 }
 
 /// Direction within a flow.
@@ -177,7 +179,7 @@ pub struct Packet {
     /// User and group of the sending socket, when it is known (OUTPUT, POSTROUTING).
     pub owner: Option<(u32, u32)>,
     /// What else the kernel does with it, bits of [`handling`]; 0 when nothing is known.
-    pub handling: u8,
+    pub handling: u16,
     /// What few rules ask.
     pub aside: Facts,
 }

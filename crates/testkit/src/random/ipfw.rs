@@ -147,6 +147,8 @@ const OPTIONS: &[&str] = &[
     "antispoof",
     "not antispoof",
     "{ not verrevpath or antispoof }",
+    "versrcreach",
+    "not versrcreach",
     "ipversion 4",
 ];
 
@@ -416,13 +418,15 @@ pub fn text_of_frames(seed: u64) -> String {
 
 /// What the kernel finds out about the way back to the source of a packet that comes to a host.
 #[must_use]
-pub fn ways_back(host: &Host, packet: &Packet) -> u8 {
+pub fn ways_back(host: &Host, packet: &Packet) -> u16 {
     let Some(ip) = &packet.ip else { return 0 };
     let same = host.leaves_by(ip.family, ip.src, &packet.recv);
     let near = host.is_connected(ip.family, ip.src);
     let verified = same || packet.recv.is_empty();
     let bit = |holds, asked: ReversePath| if holds { asked.bit() } else { 0 };
-    bit(verified, ReversePath::Verified) | bit(same || !near, ReversePath::NotSpoofed)
+    bit(verified, ReversePath::Verified)
+        | bit(same || !near, ReversePath::NotSpoofed)
+        | bit(host.reaches(ip.family, ip.src), ReversePath::Reached)
 }
 
 /// The rule set of a text and its policy; `None` when some of it can't be lowered.

@@ -344,7 +344,7 @@ impl PacketSource {
                 PacketType::Outgoing
             },
             owner,
-            handling: *pick(rng, &[0, 0, 0, 1, 2, 4, 8, 12, 32, 64, 96, 128, 144]),
+            handling: *pick(rng, &[0, 0, 0, 1, 2, 4, 8, 268, 32, 64, 96, 384, 144]),
             aside: super::aside::facts(rng, received, sent, owner.is_some()),
         }
     }

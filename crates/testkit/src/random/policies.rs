@@ -536,7 +536,11 @@ fn rare(rng: &mut Rng, sets: &[NamedSet], state: bool) -> Cond {
         },
         7 if rng.bool() => Cond::ReversePath(*pick(
             rng,
-            &[ReversePath::Verified, ReversePath::NotSpoofed],
+            &[
+                ReversePath::Verified,
+                ReversePath::NotSpoofed,
+                ReversePath::Reached,
+            ],
         )),
         7 => Cond::Ipsec { out: rng.bool() },
         0 => Cond::Length(RangeSet::range(a.min(b), a.max(b))),

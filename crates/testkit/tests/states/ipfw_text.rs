@@ -91,13 +91,26 @@ fn rule(rng: &mut Rng, number: u32) -> String {
             " frag",
         ],
     );
-    let state = if has_state { state(rng) } else { String::new() };
+    let mut state = if has_state { state(rng) } else { String::new() };
+    let (mut action, mut from) = (action, from.to_owned());
+    if has_state && rng.u8(..5) == 0 {
+        from = "table(T)".to_owned();
+        match rng.u8(..4) {
+            0 => action = "skipto tablearg".to_owned(),
+            1 => action = "setdscp tablearg".to_owned(),
+            2 => state = " limit src-addr tablearg".to_owned(),
+            _ => state = " set-limit dst-addr tablearg :web".to_owned(),
+        }
+    }
     format!("add {number} {set}{action}{log}{tag} {proto} from {from} to {to}{option}{state}\n")
 }
 
 /// A rule set as text.
 pub fn text(rng: &mut Rng) -> String {
-    let mut out = String::new();
+    let mut out = "table T create type addr valtype skipto,dscp,limit\n\
+                   table T add 10.1.0.0/16 300,10,2 10.1.2.0/26 500,12,1 10.1.2.4 0,0,3\n\
+                   table T add 2001:db8:1::/48 400,46,2\n"
+        .to_owned();
     if rng.bool() {
         out += "add 50 check-state\n";
     }

@@ -1,8 +1,9 @@
 //! The process that stays behind: one per namespace with a policy.
 //!
 //! In: the pinned programs' reject events, changes of addresses, the trial's deadline. Out: answers
-//! on the wire, the plane's table of local addresses, a return to the previous policy. Enforcement
-//! does not need it: without it packets are judged all the same, rejects are silent drops.
+//! and keep-alives on the wire, the plane's table of local addresses, a return to the previous
+//! policy. Enforcement does not need it: without it packets are judged all the same, rejects are
+//! silent drops, and idle TCP states of ipfw end when their time is up.
 
 mod process;
 mod watch;

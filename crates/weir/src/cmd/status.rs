@@ -39,6 +39,8 @@ struct Answer {
     trial_seconds_left: Option<u64>,
     agent: Option<i32>,
     answers_rejects: bool,
+    /// Whether ends of TCP states are asked before these end; None where no policy wants that.
+    keep_alives: Option<bool>,
     map_bytes: u64,
     /// None where no rule asks about flows.
     flows_max: u32,
@@ -149,6 +151,7 @@ fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
         trial_seconds_left: None,
         agent: agent::running(&kernel.store).map(|agent| agent.pid),
         answers_rejects: false,
+        keep_alives: None,
         map_bytes: 0,
         flows_max: 0,
         states: None,
@@ -167,6 +170,8 @@ fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
     let interfaces = kernel.plane.interfaces().map_err(plane_error)?;
     answer.places = places(&answer.hooks, &interfaces);
     answer.answers_rejects = status.answering;
+    let has_agent = answer.agent.is_some();
+    answer.keep_alives = status.keep_alives.map(|sent| sent && has_agent);
     let size = &status.capacity;
     let flows = Layout::for_flows(size.flows).bytes() as u64;
     answer.map_bytes = 2 * (u64::from(size.image) + u64::from(size.history)) + flows;
@@ -259,6 +264,9 @@ fn text(answer: &Answer, out: &mut Output) -> anyhow::Result<()> {
         (Some(pid), false) => format!("agent: process {pid}, does not answer rejected packets"),
         (None, _) => "agent: none; rejected packets are dropped without an answer".to_owned(),
     })?;
+    if answer.keep_alives == Some(false) {
+        out.line("keep-alives: none are sent; idle TCP states end when their time is up")?;
+    }
     for reason in &answer.packets {
         out.line(format!("{}: {}", reason.reason, number(reason.packets)))?;
     }

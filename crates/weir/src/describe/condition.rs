@@ -54,6 +54,9 @@ fn condition(policy: &Policy, family: Family, cond: &Cond) -> String {
             "the source is on no connected network but that of the interface it came from"
                 .to_owned()
         }
+        Cond::ReversePath(ReversePath::Reached) => {
+            "a route to the source, neither a default route nor one that refuses".to_owned()
+        }
         Cond::Ct(field) => flow_field(family, field),
         Cond::Mark { value, mask } => format!("mark {}", masked(*value, *mask)),
         Cond::Connmark { value, mask } => format!("flow mark {}", masked(*value, *mask)),

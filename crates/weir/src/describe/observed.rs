@@ -59,6 +59,7 @@ pub fn observed(cond: &Cond, packet: &Packet, moment: Moment, locals: &Locals) -
         Cond::ReversePath(asked) => match (packet.handling & asked.bit(), asked) {
             (0, ReversePath::Verified) => "that is not known (`kernel=verrevpath` says it is)",
             (0, ReversePath::NotSpoofed) => "that is not known (`kernel=antispoof` says it is)",
+            (0, ReversePath::Reached) => "none is known (`kernel=versrcreach` says there is one)",
             _ => "it is so",
         }
         .to_owned(),

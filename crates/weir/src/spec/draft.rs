@@ -46,7 +46,7 @@ pub struct Draft {
     pub fragment: Option<Placed<Fragment>>,
     pub mac: Option<Placed<[u8; 6]>>,
     pub packet_type: Option<Placed<PacketType>>,
-    pub handling: Option<Placed<u8>>,
+    pub handling: Option<Placed<u16>>,
     pub groups: Option<Placed<Vec<u32>>>,
     pub bridge: Option<Placed<[String; 2]>>,
     pub payload: Option<Placed<String>>,

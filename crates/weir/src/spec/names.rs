@@ -54,7 +54,7 @@ pub const FLAGS: &[(&str, u8)] = &[
 ];
 
 /// Words for what the kernel does with a packet beside the filter.
-pub const HANDLING: &[(&str, u8)] = &[
+pub const HANDLING: &[(&str, u16)] = &[
     ("ipsec-in", handling::IPSEC_IN),
     ("ipsec-out", handling::IPSEC_OUT),
     (
@@ -64,6 +64,7 @@ pub const HANDLING: &[(&str, u8)] = &[
     ("route-elsewhere", handling::ROUTE_BACK_LOOSE),
     ("verrevpath", handling::REVERSE_PATH | handling::NOT_SPOOFED),
     ("antispoof", handling::NOT_SPOOFED),
+    ("versrcreach", handling::SOURCE_REACHED),
     ("snat", handling::SOURCE_TRANSLATED),
     ("dnat", handling::DESTINATION_TRANSLATED),
 ];
@@ -162,7 +163,7 @@ pub fn flags_of(word: &str) -> Option<u8> {
 }
 
 /// The bits in `dnat,ipsec-in`.
-pub fn handling_of(word: &str) -> Option<u8> {
+pub fn handling_of(word: &str) -> Option<u16> {
     word.split([',', '+', '|'])
         .map(|part| find(HANDLING, part))
         .try_fold(0, |bits, bit| bit.map(|bit| bits | bit))

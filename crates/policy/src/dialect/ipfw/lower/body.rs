@@ -9,8 +9,9 @@ use super::formula::{ALTERNATIVES_MAX, Formula, and, constant, or};
 use super::literal::{Asked, Refused, Scope, refused};
 use super::tables::{View, views};
 use super::tags::table_of;
+use crate::dialect::ipfw::Ruleset;
 use crate::dialect::ipfw::ast::{
-    Action, Address, Argument, Instruction, Pattern, Rule, TableValue, ValueType,
+    Action, Address, Argument, Instruction, Pattern, Rule, StateKind, TableValue, ValueType,
 };
 use crate::syntax::Span;
 
@@ -23,6 +24,8 @@ pub(super) struct Branch {
     pub value: u128,
     /// What the tag's `tablearg` is.
     pub tag_value: u128,
+    /// What the limit's `tablearg` is.
+    pub limit: u128,
     /// The flow is noted, where the rule does that.
     pub notes: bool,
     /// The action is put off.
@@ -51,17 +54,45 @@ fn kind_of(action: &Action) -> Option<ValueType> {
     (*argument == Argument::TableArg).then_some(kind)
 }
 
+/// Whether a rule's limit is `tablearg`.
+pub(super) fn is_limited_by_table(rule: &Rule) -> bool {
+    let kind = rule.state.as_ref().map(|state| state.kind);
+    let by_table = |count| count == Argument::TableArg;
+    matches!(kind, Some(StateKind::Limit { count, .. }) if by_table(count))
+}
+
+/// The limits that a rule's table gives.
+pub(super) fn limits(set: &Ruleset, rule: &Rule) -> Result<Vec<u32>, At> {
+    let pattern = &rule.body[deciding_lookup(rule)?].pattern;
+    let table = table_of(pattern).and_then(|name| set.table(name));
+    let kinds = [ValueType::Limit];
+    let views = table.map_or_else(Vec::new, |table| {
+        views(table, wanted_value(pattern), &kinds)
+    });
+    Ok(views.iter().map(|(values, _)| values[0] as u32).collect())
+}
+
+/// What `tablearg` is: of the action, the tag, the limit.
+#[derive(Clone, Copy, Default)]
+struct Given {
+    action: u128,
+    tag: u128,
+    limit: u128,
+}
+
 /// The branches of a rule for packets of a scope.
 pub(super) fn branches(scope: &Scope<'_>, rule: &Rule) -> Result<Vec<Branch>, At> {
     let by_action = kind_of(&rule.action);
     let by_tag = rule.tag.is_some_and(|tag| tag.tag == Argument::TableArg);
+    let by_limit = is_limited_by_table(rule);
     let kinds: Vec<ValueType> = by_action
         .into_iter()
         .chain(by_tag.then_some(ValueType::Tag))
+        .chain(by_limit.then_some(ValueType::Limit))
         .collect();
     if kinds.is_empty() {
         let mut out = Vec::new();
-        one_value(scope, rule, None, (0, 0), &mut out)?;
+        one_value(scope, rule, None, Given::default(), &mut out)?;
         return Ok(out);
     }
     let deciding = deciding_lookup(rule)?;
@@ -70,19 +101,18 @@ pub(super) fn branches(scope: &Scope<'_>, rule: &Rule) -> Result<Vec<Branch>, At
     let wanted = wanted_value(pattern);
     let mut out = Vec::new();
     for (values, view) in table.map_or_else(Vec::new, |table| views(table, wanted, &kinds)) {
-        let of_tag = if by_tag {
-            *values.last().unwrap_or(&0)
-        } else {
-            0
+        // In the order of `kinds`.
+        let mut values = values.into_iter();
+        let mut next = |there: bool| match there {
+            true => values.next().unwrap_or(0),
+            false => 0,
         };
-        let of_action = if by_action.is_some() { values[0] } else { 0 };
-        one_value(
-            scope,
-            rule,
-            Some((deciding, &view)),
-            (of_action, of_tag),
-            &mut out,
-        )?;
+        let given = Given {
+            action: next(by_action.is_some()),
+            tag: next(by_tag),
+            limit: next(by_limit),
+        };
+        one_value(scope, rule, Some((deciding, &view)), given, &mut out)?;
     }
     Ok(out)
 }
@@ -132,14 +162,15 @@ fn one_value(
     scope: &Scope<'_>,
     rule: &Rule,
     held: Option<(usize, &View)>,
-    (value, tag_value): (u128, u128),
+    given: Given,
     out: &mut Vec<Branch>,
 ) -> Result<(), At> {
     let (body, dangling) = body(scope, rule, held)?;
     let whole = Branch {
         formula: body,
-        value,
-        tag_value,
+        value: given.action,
+        tag_value: given.tag,
+        limit: given.limit,
         notes: true,
         defers: rule.defer,
         logs: true,

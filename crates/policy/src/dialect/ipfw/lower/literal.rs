@@ -146,7 +146,7 @@ impl Scope<'_> {
             Pattern::Uid(id) => self.owner(Owner::Uid(one_id(*id)), negate)?,
             Pattern::Gid(id) => self.owner(Owner::Gid(one_id(*id)), negate)?,
             Pattern::VerRevPath | Pattern::VerSrcReach | Pattern::AntiSpoof => {
-                self.route(pattern, negate)?
+                self.route(pattern, negate)
             }
             Pattern::Tagged(list) => self.tags.tagged(list, negate),
             Pattern::TaggedTableArg => {
@@ -416,22 +416,16 @@ impl Scope<'_> {
     }
 
     /// Only received packets are asked about their way back.
-    fn route(&self, pattern: &Pattern, negate: bool) -> Result<Formula, Refused> {
+    fn route(&self, pattern: &Pattern, negate: bool) -> Formula {
         if self.pass == Pass::Out {
-            return Ok(constant(!negate));
+            return constant(!negate);
         }
         let asked = match pattern {
             Pattern::VerRevPath => ReversePath::Verified,
             Pattern::AntiSpoof => ReversePath::NotSpoofed,
-            // The kernel tells by which interface a route leaves, not whether it is the default.
-            _ => {
-                return refused(
-                    "`versrcreach`",
-                    "set net.ipv4.conf.IF.rp_filter=2, or name networks in a table",
-                );
-            }
+            _ => ReversePath::Reached,
         };
-        Ok(strict(Cond::ReversePath(asked), negate))
+        strict(Cond::ReversePath(asked), negate)
     }
 }
 

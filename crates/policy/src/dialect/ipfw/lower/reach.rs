@@ -48,6 +48,8 @@ fn behind_states(set: &Ruleset, at: usize) -> Vec<usize> {
                 let targets = numbers(set, rule, argument).into_iter();
                 let to = |to: u32| position(set, to.max(rule.number + 1));
                 out.extend(targets.map(|number| to(number).max(behind)));
+                // Who comes by a state has looked nothing up.
+                out.extend((argument == Argument::TableArg).then_some(behind));
             }
             _ => out.push(behind),
         }

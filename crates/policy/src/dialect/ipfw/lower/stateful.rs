@@ -129,7 +129,8 @@ impl Lowering<'_> {
         rules: &mut Vec<Rule>,
     ) -> Result<(), At> {
         let set = self.set;
-        let rule = &set.rules[position].rule;
+        let loaded = &set.rules[position];
+        let rule = &loaded.rule;
         let falls = rule.state.as_ref().is_some_and(|state| state.negate);
         let all = branches(&self.scope(listing.scope.0, listing.scope.1), rule)?;
         // Alternatives whose action stands apart, behind them all.
@@ -143,7 +144,8 @@ impl Lowering<'_> {
             for tests in &branch.formula {
                 let mut all = tests.clone();
                 if branch.notes {
-                    all.push(is(Cond::Learn(learner)));
+                    let limited = self.states.limited(loaded.id, branch.limit as u32);
+                    all.push(is(Cond::Learn(limited.unwrap_or(learner))));
                 }
                 if apart {
                     doors.push((rules.len(), number));
@@ -204,12 +206,14 @@ impl Lowering<'_> {
     }
 }
 
-/// A branch in which everything is done.
+/// A branch in which everything is done. Who comes by a state has looked nothing up, so `tablearg`
+/// is 0.
 fn whole(formula: &[Vec<Test>]) -> Branch {
     Branch {
         formula: formula.to_vec(),
         value: 0,
         tag_value: 0,
+        limit: 0,
         notes: true,
         defers: false,
         logs: true,

@@ -6,8 +6,10 @@
 //! and most lists have one name: behind it, nobody needs to ask again, which is seen here.
 
 use super::action::{Acting, To, position};
+use super::body::{At, is_limited_by_table, limits};
 use super::frames::Layer;
 use super::literal::{Refused, refused};
+use super::tags::table_of;
 use super::{Lowering, reach};
 use crate::dialect::ipfw::ast::{Action, Argument, Rule, StateKind};
 use crate::dialect::ipfw::print;
@@ -17,7 +19,7 @@ use crate::model::{
     Dynamic, Family, IpfwKeeper, Keeper, Learner, LearnerId, RejectKind, RuleId, Verdict,
 };
 use crate::syntax::{Diagnostic, Span};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// States that the kernel's table has room for.
 const STATES_MAX: u32 = 1 << 16;
@@ -40,6 +42,8 @@ const UNKNOWN: u64 = u64::MAX;
 pub(super) struct States {
     /// The learner of a rule.
     learners: HashMap<RuleId, LearnerId>,
+    /// Those of a rule whose limit is `tablearg`, by limit.
+    limited: HashMap<(RuleId, u32), LearnerId>,
     /// Positions of rules whose states do more than decide.
     pub spelled: Vec<usize>,
     /// Whether looking at a position can find something, in the list that packets enter.
@@ -117,6 +121,11 @@ impl States {
         self.learners.get(&rule).copied()
     }
 
+    /// The learner of a rule for one of the limits that a table gives.
+    pub fn limited(&self, rule: RuleId, limit: u32) -> Option<LearnerId> {
+        self.limited.get(&(rule, limit)).copied()
+    }
+
     /// Whether rules note flows, or ask for states.
     pub fn any(&self) -> bool {
         self.any
@@ -170,6 +179,7 @@ pub(super) fn places(set: &Ruleset, spelled: &[usize]) -> Vec<bool> {
         }
         for parent in spelled.iter().filter(|_| out[at]) {
             if let Action::Skipto(argument) = set.rules[*parent].rule.action {
+                // By `tablearg` it goes behind the two, which is known above.
                 for number in reach::numbers(set, &set.rules[*parent].rule, argument) {
                     let to = position(set, number.max(set.rules[*parent].rule.number + 1));
                     known[to.max(parent.max(&at) + 1)] |= after;
@@ -213,9 +223,9 @@ impl Lowering<'_> {
                 dynamic.off.push(identity);
                 continue;
             }
-            let limit = match state_limit(one) {
-                Ok(limit) => limit,
-                Err((span, why)) => {
+            let limits = match state_limits(set, one) {
+                Ok(limits) => limits,
+                Err(At(span, why)) => {
                     self.refuse(span, &why);
                     continue;
                 }
@@ -224,20 +234,27 @@ impl Lowering<'_> {
             if plain.is_none() {
                 self.states.spelled.push(at);
             }
-            let learner = LearnerId(self.policy.learners.len() as u32);
-            self.states.learners.insert(one.id, learner);
-            self.policy.learners.push(Learner {
-                rule: one.id,
-                verdicts: plain.unwrap_or([Verdict::Drop; 2]),
-                counts: true,
-                log: None,
-                keeper: Keeper::Ipfw(IpfwKeeper {
-                    identity,
-                    name: number_of_name(&state.name),
-                    limit,
-                }),
-            });
+            let by_table = is_limited_by_table(&one.rule);
+            for limit in limits {
+                let learner = LearnerId(self.policy.learners.len() as u32);
+                self.states.learners.entry(one.id).or_insert(learner);
+                if let (true, Some((_, most))) = (by_table, limit) {
+                    self.states.limited.insert((one.id, most), learner);
+                }
+                self.policy.learners.push(Learner {
+                    rule: one.id,
+                    verdicts: plain.unwrap_or([Verdict::Drop; 2]),
+                    counts: true,
+                    log: None,
+                    keeper: Keeper::Ipfw(IpfwKeeper {
+                        identity,
+                        name: number_of_name(&state.name),
+                        limit,
+                    }),
+                });
+            }
         }
+        self.refuse_values();
         if let Some(at) = self.states.spelled.get(SPELLED_MAX) {
             let why = Refused {
                 what: format!("more than {SPELLED_MAX} rules with states that do more than decide"),
@@ -248,6 +265,47 @@ impl Lowering<'_> {
         self.states.looks = places(set, &self.states.spelled);
         // Asked for every rule, so it is not counted each time.
         self.states.any = self.states.looks.contains(&true) || !self.states.learners.is_empty();
+    }
+
+    /// On the original `tablearg` is what was looked up last, and a jump keeps it for the rule that
+    /// it leads to: where that one finds a state, the state's rule would do with it what it says.
+    fn refuse_values(&mut self) {
+        let set = self.set;
+        let enabled = |one: &&LoadedRule| set.is_enabled(one.rule.set);
+        let mut noting = set.rules.iter().filter(enabled);
+        let Some(by_table) = noting.find(|o| o.rule.state.is_some() && acts_by_table(&o.rule))
+        else {
+            return;
+        };
+        let looks = |number: u32| {
+            let to = &set.rules[position(set, number)];
+            set.is_enabled(to.rule.set) && look_of(&to.rule).is_some()
+        };
+        let keeps = |one: &&LoadedRule| {
+            let rule = &one.rule;
+            rule.body
+                .iter()
+                .any(|part| table_of(&part.pattern).is_some())
+                && match rule.action {
+                    Action::Skipto(argument) => reach::numbers(set, rule, argument)
+                        .into_iter()
+                        .any(|number| looks(number.max(rule.number + 1))),
+                    Action::Call(argument) => {
+                        let numbers = reach::numbers(set, rule, argument);
+                        numbers.into_iter().any(looks)
+                    }
+                    Action::Return => true,
+                    _ => false,
+                }
+        };
+        if set.rules.iter().filter(enabled).any(|one| keeps(&one)) {
+            let why = Refused {
+                what: "`tablearg` of a rule that notes flows, beside jumps with a table,"
+                    .to_owned(),
+                help: "let these jumps lead to a `count` rule in front of the look for states",
+            };
+            self.refuse(by_table.rule.action_place.0, &why);
+        }
     }
 
     fn state_settings(&mut self) {
@@ -264,6 +322,7 @@ impl Lowering<'_> {
             udp: settings.dyn_udp_lifetime,
             short: settings.dyn_short_lifetime,
             parents_max: settings.dyn_parent_max,
+            keep_alive: settings.dyn_keepalive,
             off: Vec::new(),
         };
         let too_many = [
@@ -342,36 +401,41 @@ impl Lowering<'_> {
             return refused("a `call` or `return` that notes flows", help)
                 .map_err(|why| (span, why));
         }
-        let by_table = match rule.action {
-            Action::Skipto(argument)
-            | Action::SetDscp(argument)
-            | Action::SetMark(argument)
-            | Action::Pipe(argument)
-            | Action::Queue(argument) => argument == Argument::TableArg,
-            _ => false,
-        };
-        if by_table || rule.tag.is_some_and(|tag| tag.tag == Argument::TableArg) {
-            let help = "packets that a state brings to this rule have looked nothing up";
-            return refused("`tablearg` in a rule that notes flows", help)
-                .map_err(|why| (span, why));
-        }
         Ok(())
     }
 }
 
-/// How many flows a rule may note.
-fn state_limit(one: &LoadedRule) -> Result<Option<(u8, u32)>, (Span, Refused)> {
-    let Some(state) = &one.rule.state else {
-        return Ok(None);
+/// Whether what a rule with a state does depends on a table.
+fn acts_by_table(rule: &Rule) -> bool {
+    let by_action = match rule.action {
+        Action::Skipto(argument)
+        | Action::SetDscp(argument)
+        | Action::SetMark(argument)
+        | Action::Pipe(argument)
+        | Action::Queue(argument) => argument == Argument::TableArg,
+        _ => false,
     };
-    match state.kind {
-        StateKind::Keep => Ok(None),
+    by_action || rule.tag.is_some_and(|tag| tag.tag == Argument::TableArg)
+}
+
+/// How many flows a rule may note: one number, or all that its table gives. Where that gives none,
+/// the states that it gave are still there, and are the rule's.
+fn state_limits(set: &Ruleset, one: &LoadedRule) -> Result<Vec<Option<(u8, u32)>>, At> {
+    let Some(state) = &one.rule.state else {
+        return Ok(vec![None]);
+    };
+    Ok(match state.kind {
+        StateKind::Keep => vec![None],
         StateKind::Limit {
             mask,
             count: Argument::Number(count),
-        } => Ok(Some((mask, count))),
-        StateKind::Limit { .. } => {
-            refused("`tablearg` as a limit", "write the number").map_err(|why| (state.place.0, why))
+        } => vec![Some((mask, count))],
+        StateKind::Limit { mask, .. } => {
+            let mut found: BTreeSet<u32> = limits(set, &one.rule)?.into_iter().collect();
+            if found.is_empty() {
+                found.insert(0);
+            }
+            found.into_iter().map(|most| Some((mask, most))).collect()
         }
-    }
+    })
 }

@@ -64,6 +64,8 @@ impl Tags {
                     numbers.insert(number);
                 }
                 Argument::TableArg => {
+                    // What the rule sets for packets of its states.
+                    numbers.extend(one.rule.state.is_some().then_some(0));
                     let tables = one
                         .rule
                         .body
