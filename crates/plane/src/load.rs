@@ -471,18 +471,26 @@ pub fn load(
         }
     }
     instance.programs = programs_of(&objects, features)?;
+    set_control(&instance);
+    if !testing {
+        clock::start_sweep(&instance)?;
+    }
+    Ok(instance)
+}
+
+/// Write what programs read of their settings.
+fn set_control(instance: &Instance) {
     let control = instance.control();
     control.store32(std::mem::offset_of!(Control, event_limit), 10_000);
     let timeouts = weir_policy::eval::track::timeouts::Timeouts::default();
     for (at, timeout) in timeouts.0.into_iter().enumerate() {
         control.store32(std::mem::offset_of!(Control, settings) + 4 * at, timeout);
     }
-    control.write(std::mem::offset_of!(Control, loaded), settings.as_bytes());
+    control.write(
+        std::mem::offset_of!(Control, loaded),
+        instance.settings.as_bytes(),
+    );
     control.store32(std::mem::offset_of!(Control, abi), abi::VERSION);
-    if !testing {
-        clock::start_sweep(&instance)?;
-    }
-    Ok(instance)
 }
 
 /// Load one object; `maps` names those that exist already.
