@@ -87,7 +87,7 @@ mod tests {
         let present = BTreeSet::from(["lo".to_owned(), "eth0".to_owned()]);
         assert_eq!(absent_of(policy, &present), ["em0", "lo0"]);
         let told = remark(&absent_of(policy, &present)).unwrap();
-        assert!(told.contains("`em0` or `lo0`") && told.contains("`lo` on Linux"));
+        assert!(told.contains("`em0` or `lo0`") && told.contains("`--interface lo0=lo`"));
         assert_eq!(remark(&[]), None);
     }
 }
