@@ -4,48 +4,18 @@
 
 mod common;
 
-use common::{Folder, Namespace, cable, client_gateway_server, ip, kernel};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use common::ipfw::{counted, ipfw};
+use common::{Background, Folder, Namespace, cable, client_gateway_server, ip, kernel, until};
+use std::process::Command;
+use std::time::Duration;
 
 /// Longer than the five seconds between two questions, with time for a busy machine.
 const LIFETIME: u64 = 9;
 
-/// A process that is ended with its test.
-struct Background(Child);
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start(netns: &Namespace, words: &[&str]) -> Background {
-    let child = Command::new("ip")
-        .args(["netns", "exec", &netns.0])
-        .args(words)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    Background(child)
-}
-
-fn until(what: &str, seconds: u64, mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        let waited = begin.elapsed();
-        assert!(waited < Duration::from_secs(seconds), "not yet: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 /// Somebody who says back what he hears, in both families.
 fn echoing(netns: &Namespace) -> Background {
     let words = ["socat", "TCP6-LISTEN:2022,fork,reuseaddr", "EXEC:cat"];
-    let started = start(netns, &words);
+    let started = netns.start(&words);
     let listening = "ss -Hltn sport = :2022 | grep -q LISTEN";
     until("a listener", 10, || {
         netns.run(&["sh", "-c", listening]).code == Some(0)
@@ -70,7 +40,7 @@ impl<'f> Speaker<'f> {
              mv {label}.tmp {label}-said$round; done; sleep 100",
             folder.0.display()
         );
-        let child = start(from, &["bash", "-c", &script]);
+        let child = from.start(&["bash", "-c", &script]);
         Speaker {
             folder,
             label,
@@ -93,25 +63,10 @@ fn apply(folder: &Folder, netns: &Namespace, rules: &str) {
     folder.weir(&args).expect(0);
 }
 
-fn ipfw(folder: &Folder, netns: &Namespace, words: &str) -> String {
-    let mut args = vec!["ipfw", "--netns", &netns.0];
-    args.extend(words.split(' '));
-    folder.weir(&args).expect(0).out
-}
-
 /// How many TCP states there are.
 fn states(folder: &Folder, netns: &Namespace) -> usize {
     let listed = ipfw(folder, netns, "-d list");
     listed.matches(" STATE tcp ").count()
-}
-
-/// Packets of a rule.
-fn counted(folder: &Folder, netns: &Namespace, rule: u64) -> u64 {
-    let args = ["counters", "--rules", "--json", "--netns", &netns.0];
-    let lines = folder.weir(&args).expect(0).json();
-    let all = lines.as_array().unwrap().iter();
-    let mut own = all.filter(|line| line["index"] == rule);
-    own.next().unwrap()["packets"].as_u64().unwrap()
 }
 
 fn idle() {
@@ -249,7 +204,7 @@ fn a_peer_that_forgot_the_conversation_resets_it() {
     let (client, host, folder) = client_and_host("aliver");
     let _listener = echoing(&host);
     let to = "TCP:10.85.0.2:2022,linger=0";
-    let mut talker = start(&client, &["socat", "-", to]);
+    let mut talker = client.start(&["socat", "-", to]);
     let open = "ss -Htn state established sport = :2022 | grep -q .";
     let is_open = || host.run(&["sh", "-c", open]).code == Some(0);
     until("a conversation", 10, is_open);

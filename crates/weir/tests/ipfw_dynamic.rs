@@ -3,47 +3,18 @@
 
 mod common;
 
-use common::{Folder, Namespace, cable, client_gateway_server, kernel};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// A process that is ended with its test.
-struct Background(Child);
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start(netns: &Namespace, words: &[&str]) -> Background {
-    let child = Command::new("ip")
-        .args(["netns", "exec", &netns.0])
-        .args(words)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    Background(child)
-}
+use common::ipfw::{counted, ipfw};
+use common::{Background, Folder, Namespace, cable, client_gateway_server, kernel, until};
 
 /// Somebody who says back what he hears, on a port.
 fn echoing(netns: &Namespace, port: u16) -> Background {
     let listen = format!("TCP-LISTEN:{port},fork,reuseaddr");
-    let started = start(netns, &["socat", &listen, "EXEC:cat"]);
+    let started = netns.start(&["socat", &listen, "EXEC:cat"]);
     let listening = format!("ss -Hltn sport = :{port} | grep -q LISTEN");
-    until(|| netns.run(&["sh", "-c", &listening]).code == Some(0));
+    until("a listener", 20, || {
+        netns.run(&["sh", "-c", &listening]).code == Some(0)
+    });
     started
-}
-
-fn until(mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "it doesn't come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Whether something said on a new connection is said back.
@@ -52,22 +23,6 @@ fn talks(from: &Namespace, to: &str, port: u16) -> bool {
         "exec 3<>/dev/tcp/{to}/{port}; echo word >&3; read -t 1 said <&3; test \"$said\" = word"
     );
     from.run(&["timeout", "2", "bash", "-c", &script]).code == Some(0)
-}
-
-fn counted(folder: &Folder, netns: &Namespace, rule: u64) -> u64 {
-    let args = ["counters", "--rules", "--json", "--netns", &netns.0];
-    let lines = folder.weir(&args).expect(0).json();
-    let all = lines.as_array().unwrap().iter();
-    let mut own = all.filter(|line| line["index"] == rule);
-    own.next().unwrap()["packets"].as_u64().unwrap()
-}
-
-fn ipfw(folder: &Folder, netns: &Namespace, words: &str) -> String {
-    let args: Vec<&str> = ["ipfw", "--netns", &netns.0]
-        .into_iter()
-        .chain(words.split(' '))
-        .collect();
-    folder.weir(&args).expect(0).out
 }
 
 const HOST: &str = "\
@@ -161,11 +116,11 @@ fn states_outlive_other_rules_and_end_with_their_own() {
     let (client, host, folder) = client_and_host("dynamico");
     let _listener = echoing(&host, 2022);
     let inside = format!("cd {} && {SPEAKER}", folder.0.display());
-    let _speaker = start(&client, &["bash", "-c", &inside]);
+    let _speaker = client.start(&["bash", "-c", &inside]);
     let says = |round: u32| {
         folder.file(&format!("say{round}"), "");
         let said = folder.0.join(format!("said{round}"));
-        until(|| said.exists());
+        until("a word", 20, || said.exists());
         std::fs::read_to_string(said).unwrap().trim() == "yes"
     };
     assert!(says(1));

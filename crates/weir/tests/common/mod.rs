@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod ipfw;
+
 use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -11,9 +13,9 @@ use pcap_file::pcapng::blocks::interface_description::{
 use std::borrow::Cow;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a run of the program gave.
 #[derive(Debug)]
@@ -205,6 +207,39 @@ impl Namespace {
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
+    }
+
+    /// Starts a command inside, whose standard input stays open.
+    pub fn start(&self, words: &[&str]) -> Background {
+        let child = Command::new("ip")
+            .args(["netns", "exec", &self.0])
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Background(child)
+    }
+}
+
+/// A process that is ended with its test.
+pub struct Background(pub Child);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until something holds.
+pub fn until(what: &str, seconds: u64, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        let waited = begin.elapsed();
+        assert!(waited < Duration::from_secs(seconds), "not yet: {what}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
