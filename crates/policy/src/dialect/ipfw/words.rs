@@ -13,6 +13,26 @@ use crate::syntax::Span;
 /// Bytes of one line that are read; the rest would be a line of its own (as fgets(3) has it).
 pub const LINE_BYTES_MAX: usize = 4095;
 
+/// Bytes of an interface's name: `IFNAMSIZ` without its zero.
+const INTERFACE_BYTES_MAX: usize = 15;
+
+/// A name of an interface as ipfw keeps it, cut to what fits.
+///
+/// # Errors
+/// The cut name where it ends with a comma: blanks behind a comma are dropped where a line is read,
+/// so such a name could be given no second time.
+pub fn interface_name(word: &str) -> Result<&str, &str> {
+    let mut end = word.len().min(INTERFACE_BYTES_MAX);
+    while !word.is_char_boundary(end) {
+        end -= 1;
+    }
+    let name = &word[..end];
+    match name.ends_with(',') {
+        true => Err(name),
+        false => Ok(name),
+    }
+}
+
 /// One word of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {

@@ -7,7 +7,7 @@ use super::super::ast::{InterfaceName, NumberField, Pattern, Side};
 use super::super::fault::Fault;
 use super::super::names::{self, DSCP, FRAGMENT, IP_OPTIONS, IP_TOS, TCP_FLAGS, TCP_OPTIONS};
 use super::super::numbers;
-use super::super::words::Word;
+use super::super::words::{Word, interface_name};
 use super::address::{self, Reading};
 use super::rule::{Draft, comment, double_not, nested, protocol, unknown_protocol};
 use super::{argument, lists, state};
@@ -15,8 +15,6 @@ use crate::syntax::Span;
 
 /// The flow of states that have no name.
 pub const DEFAULT_FLOW: &str = "default";
-/// Bytes of an interface name.
-const INTERFACE_BYTES_MAX: usize = 15;
 /// The largest ICMP type of `icmptypes`.
 const ICMP_TYPE_MAX: u8 = 31;
 
@@ -343,25 +341,20 @@ fn interface(draft: &mut Draft<'_, '_>, text: &str, word: &Word) -> Result<(), F
         })?;
         InterfaceName::Address(address)
     } else {
-        let mut end = value.text.len().min(INTERFACE_BYTES_MAX);
-        while !value.text.is_char_boundary(end) {
-            end -= 1;
-        }
-        if value.text[..end].ends_with(',') {
-            // Blanks behind a comma are dropped, so the name could be given no second time.
-            let message = format!("invalid interface name: {}", &value.text[..end]);
+        let name = interface_name(&value.text).map_err(|name| {
+            let message = format!("invalid interface name: {name}");
             let fault = Fault::data("interface-name", value.span, message);
-            return Err(fault.help("names of interfaces have 15 bytes at most"));
-        }
-        if end < value.text.len() {
+            fault.help("names of interfaces have 15 bytes at most")
+        })?;
+        if name.len() < value.text.len() {
             draft.reader.notes.warn(
                 "interface-name-cut",
                 value.span,
-                format!("interface name cut to `{}`", &value.text[..end]),
+                format!("interface name cut to `{name}`"),
                 "interface names have at most 15 characters",
             );
         }
-        let name = value.text[..end].to_owned();
+        let name = name.to_owned();
         match value.text.contains(['*', '?', '[']) {
             true => InterfaceName::Glob(name),
             false => InterfaceName::Name(name),

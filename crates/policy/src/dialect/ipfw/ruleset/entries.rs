@@ -8,6 +8,7 @@ use super::super::command::{Placed, TableType};
 use super::super::fault::{ExitClass, Fault};
 use super::super::names::{DSCP, number, protocols, services};
 use super::super::parse::{Names, ether_address};
+use super::super::words::interface_name;
 use super::super::{numbers, print};
 use crate::model::Family;
 use crate::syntax::Span;
@@ -162,21 +163,14 @@ fn wrong(key: &Placed, message: impl Into<String>, help: &str) -> Fault {
 pub fn key(word: &Placed, kind: TableType, names: &dyn Names) -> Result<Key, Fault> {
     match kind {
         TableType::Addr => address_key(word, names),
-        TableType::Iface => {
-            let end = word.0.char_indices().map(|(at, c)| at + c.len_utf8());
-            let end = end.take_while(|end| *end <= 15).last().unwrap_or(0);
-            let name = &word.0[..end];
-            match name.ends_with(',') {
-                // Blanks behind a comma are dropped where a line is read, so a name cut to this
-                // could be given no second time.
-                true => Err(wrong(
-                    word,
-                    format!("invalid interface name: {name}"),
-                    "names of interfaces have 15 bytes at most",
-                )),
-                false => Ok(Key::Iface(name.to_owned())),
-            }
-        }
+        TableType::Iface => match interface_name(&word.0) {
+            Ok(name) => Ok(Key::Iface(name.to_owned())),
+            Err(name) => Err(wrong(
+                word,
+                format!("invalid interface name: {name}"),
+                "names of interfaces have 15 bytes at most",
+            )),
+        },
         TableType::Number => {
             let (value, rest) = numbers::strtol(&word.0, 10);
             match rest.is_empty() {
