@@ -389,18 +389,19 @@ fn bandwidth(reader: &mut Reader<'_>, word: &Word) -> Result<u64, Fault> {
         return Err(fault);
     }
     let (value, rest) = numbers::strtol(&word.text, 0);
-    let mut value = value.max(0) as u64;
     let (factor, unit) = match rest.as_bytes().first() {
-        Some(b'K' | b'k') => (1000, &rest[1..]),
+        Some(b'K' | b'k') => (1000i64, &rest[1..]),
         Some(b'M' | b'm') => (1_000_000, &rest[1..]),
         Some(b'G' | b'g') => (1_000_000_000, &rest[1..]),
         _ => (1, rest),
     };
-    value = value.saturating_mul(factor);
     let bytes = (unit.starts_with('B') && !unit.starts_with("Bi")) || unit.starts_with("by");
-    if bytes {
-        value = value.saturating_mul(8);
-    }
+    let factor = if bytes { factor * 8 } else { factor };
+    // What is printed is read again, so no more than is read.
+    let value = value.checked_mul(factor).map(u64::try_from);
+    let Some(Ok(value)) = value else {
+        return Err(wrong(word, "bandwidth too large"));
+    };
     let plain = [
         "", "bit/s", "Bit/s", "Byte/s", "bytes", "Byte", "bit", "b/s", "bps", "B",
     ];
