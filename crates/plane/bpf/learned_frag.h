@@ -17,12 +17,26 @@
 #define LEARNED_FRAGMENT_TRIES 4
 #define LEARNED_COPIED 0x00ffff00	/* options that every fragment repeats (RFC 791) */
 
+/* Whether the policy checks sources, and the packet's is best reached by another interface. */
+static __always_inline bool learned_has_bad_source(struct walk *w)
+{
+	const __u8 *image = weir_image(w->slot & 1);
+	const struct weir_header *header;
+
+	if (!image || w->view.out)
+		return false;
+	header = IMAGE_AT(struct weir_header, image, image_mask(), 0);
+	return header->features & WEIR_FEATURE_BAD_SRC && !test_route_back(w, WEIR_REVERSE_PATH, 0);
+}
+
 /* Fill in the packet's view; whether states are any matter of it. */
 static __always_inline bool learned_see(struct walk *w)
 {
 	if (!(w->learned_bits & LEARNED_VIEWED)) {
 		__builtin_memset(&w->view, 0, sizeof(w->view));
 		ipf_see(&w->seen, &w->packet, &w->view, 0);
+		if (weir_may(WEIR_FEATURE_BAD_SRC) && learned_has_bad_source(w))
+			w->view.attributes |= IPF_BAD_SRC;
 		w->learned_bits |= LEARNED_VIEWED;
 	}
 	return !(w->view.attributes & IPF_UNTRACKABLE);

@@ -102,6 +102,7 @@ fn features(policy: &Policy) -> u32 {
         features |= layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC;
     }
     features |= weir_engine::compile::keeping_alive(policy);
+    features |= weir_engine::compile::checking_sources(policy);
     let rules = policy.chains.iter().flat_map(|chain| &chain.rules);
     rules
         .flat_map(|rule| &rule.tests)

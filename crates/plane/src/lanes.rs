@@ -59,7 +59,9 @@ fn states(image: &[u8], header: &Header, bits: u32, family: Family, hook: Hook) 
         == layout::FEATURE_LEARNED;
     let more = hooks::HANDOFF | hooks::EARLY_STATE | hooks::TRACK | hooks::INGRESS;
     let alone = root(Table::Raw) == 0 && root(Table::Mangle) == 0;
-    if !of_ipf || !alone || bits & more != 0 || root(Table::Filter) == 0 {
+    // The short way does not ask for routes.
+    let checked = header.features & layout::FEATURE_BAD_SRC != 0 && hook == Hook::Prerouting;
+    if !of_ipf || checked || !alone || bits & more != 0 || root(Table::Filter) == 0 {
         return None;
     }
     let list: Root = at(image, root(Table::Filter))?;

@@ -135,6 +135,9 @@ impl Needs {
             fragments: false,
             roots: policy.roots.iter().filter(enforced).copied().collect(),
         };
+        if policy.checks_source {
+            needs.bits |= hooks::REVERSE_PATH;
+        }
         for root in needs.roots.clone() {
             needs.bits |= match root.is_of_frames() {
                 true => hooks::FRAMES,

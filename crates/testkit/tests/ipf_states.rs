@@ -17,10 +17,11 @@ use weir_plane::load::Capacity;
 use weir_plane::testrun::TestRun;
 use weir_policy::dialect::ipf::load::RuleSet;
 use weir_policy::dialect::ipf::lower::{LowerOptions, lower};
+use weir_policy::dialect::ipf::words::attribute;
 use weir_policy::dialect::ipf::{Language, ParseOptions, parse};
 use weir_policy::eval::ipf::{Evaluator as Meaning, Outcome, Settings, Tables};
 use weir_policy::eval::{Evaluator, Passage};
-use weir_policy::model::{Hook, Lifetimes, Packet, Policy, Verdict};
+use weir_policy::model::{Hook, Lifetimes, Packet, Policy, Verdict, handling};
 use weir_policy::syntax::Sources;
 
 fn one<'t>(rng: &mut Rng, words: &[&'t str]) -> &'t str {
@@ -47,6 +48,8 @@ const WITH: &[&str] = &[
     " with not opt rr",
     " with opt sec-class secret",
     " with lowttl",
+    " with bad-src",
+    " with not bad-src",
     " with mcast",
     " with not mbcast",
     " with v6hdrs",
@@ -231,6 +234,7 @@ fn lowered(text: &str, settings: &Settings) -> Option<(RuleSet, Policy)> {
         default_block: settings.default_block,
         log_quick_ends: settings.log_quick_ends,
         lifetimes: settings.lifetimes,
+        checks_source: settings.checks_source,
         ..LowerOptions::default()
     };
     let (policy, found) = lower(&set, &Tables::default(), &sources, options);
@@ -300,7 +304,11 @@ impl Judges<'_> {
         let before = self.meaning.states.entries().len();
         let exceeded = self.meaning.limits.entries().map(|limit| limit.exceeded);
         let limits = (exceeded.sum::<u64>(), self.meaning.limits.added);
-        let meant = self.meaning.judge(&facts, now_ms);
+        let mut routed = facts.clone();
+        if met.handling & handling::REVERSE_PATH == 0 {
+            routed.attributes |= attribute::BAD_SRC;
+        }
+        let meant = self.meaning.judge(&routed, now_ms);
         if meant.outcome == Outcome::BadPacket {
             return Ok(());
         }
@@ -434,6 +442,7 @@ fn compare(seeds: std::ops::Range<u64>, packets: usize, kernel: Option<&TestRun>
         let settings = Settings {
             state_max: [3, 8, 1000][rng.usize(..3)],
             lifetimes: lifetimes(&mut rng),
+            checks_source: rng.u8(..3) == 0,
             ..Settings::default()
         };
         let mut talks = Talks::new(seed);

@@ -1,4 +1,4 @@
-//! `verrevpath`, `antispoof` and `versrcreach` in the kernel: real packets with right and with
+//! `verrevpath`, `antispoof` and `versrcreach` of ipfw, and `with bad-src` of IPFilter, in the kernel: real packets with right and with
 //! spoofed sources of both families, on two cables and on the loopback interface, while routes and
 //! addresses change. The counters say what the rules took each packet for.
 
@@ -532,5 +532,43 @@ fn the_longest_of_many_routes_says_whether_a_source_is_reached() {
             .map(|at| (&sources[at], expected[at]))
             .collect();
         assert_eq!(wrong, [], "{round}");
+    }
+}
+
+#[test]
+fn sources_that_ipf_checks_are_bad_where_they_come_by_another_interface() {
+    if !kernel("sources_that_ipf_checks_are_bad_where_they_come_by_another_interface") {
+        return;
+    }
+    let lab = Lab::new("ipfbs");
+    let apply = |set: &str, keep: &str| {
+        let request = |proto: &str, kind: &str, rest: &str| {
+            format!("quick proto {proto} from any to any icmp-type {kind}{rest}\n")
+        };
+        let mut rules = format!("{set}\n");
+        for (proto, kind) in [("icmp", "8"), ("ipv6-icmp", "128")] {
+            rules += &format!("block in {}", request(proto, kind, " with bad-src"));
+            rules += &format!("pass in {}", request(proto, kind, keep));
+        }
+        rules += "pass in quick all\npass out quick all\n";
+        lab.folder.file("rules.ipf", &rules);
+        let args = ["apply", "--netns", &lab.host.0, "rules.ipf"];
+        lab.folder.weir(&args).expect(0);
+    };
+    let right = [
+        ("10.82.0.1", "10.82.0.2"),
+        ("fd82::1", "fd82::2"),
+        ("203.0.113.9", "10.83.0.2"),
+        ("2001:db8::9", "fd83::2"),
+    ];
+    let wrong = [("203.0.113.9", "10.82.0.2"), ("2001:db8::9", "fd82::2")];
+    let ping = |(from, to): (&str, &str)| lab.ping(&["-I", from, to]);
+    // Without the setting no source is bad.
+    apply("", "");
+    assert!(right.into_iter().chain(wrong).all(ping));
+    for keep in ["", " keep state"] {
+        apply("set chksrc 1;", keep);
+        assert!(right.into_iter().all(ping), "{keep}");
+        assert!(!wrong.into_iter().any(ping), "{keep}");
     }
 }

@@ -209,7 +209,7 @@ fn build(
             made.at
         };
     }
-    header.features |= metering(policy) | keeping_alive(policy);
+    header.features |= metering(policy) | keeping_alive(policy) | checking_sources(policy);
     header.worst_loads = report
         .roots
         .iter()
@@ -245,6 +245,14 @@ pub fn keeping_alive(policy: &Policy) -> u32 {
     match &policy.dynamic {
         Some(dynamic) if dynamic.keep_alive => layout::FEATURE_KEEP_ALIVE,
         _ => 0,
+    }
+}
+
+/// What IPFilter's view of packets needs.
+pub fn checking_sources(policy: &Policy) -> u32 {
+    match policy.checks_source {
+        true => layout::FEATURE_BAD_SRC,
+        false => 0,
     }
 }
 

@@ -37,6 +37,7 @@ impl Reference {
                 learners: policy.learners.clone(),
                 states_max: policy.states_max,
                 lifetimes: policy.lifetimes,
+                checks_source: policy.checks_source,
                 dynamic: policy.dynamic.clone(),
                 ..Policy::default()
             },
@@ -106,7 +107,7 @@ impl Live for Reference {
     }
 
     fn ipf_with(&self, with: &IpfWith, packet: &Packet, passage: &Passage) -> Option<bool> {
-        self.learned.with_holds(with, packet, passage)
+        self.learned.with_holds(with, &self.policy, packet, passage)
     }
 
     fn icmp_head(

@@ -320,6 +320,7 @@ fn ipf_state(policy: &Policy, keeper: &IpfKeeper) -> String {
     add(keeper.loose, "loose");
     add(keeper.no_icmp_errors, "no-icmp-err");
     add(keeper.any_interface, "any interface");
+    add(policy.checks_source, "sources checked");
     if let Some(limit) = keeper.limit {
         let _ = write!(text, " limit {limit}");
     }

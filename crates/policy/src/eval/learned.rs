@@ -15,7 +15,7 @@ use super::ipf::{Flags, IpfPacket, Settings, may_be_kept, sources_fit};
 use crate::dialect::ipf::words::attribute;
 use crate::model::{
     Hook, IcmpHeadTest, IpfKeeper, IpfWith, Keeper, Learner, LearnerId, Packet, Policy, RejectKind,
-    Verdict,
+    ReversePath, Verdict,
 };
 
 /// The state that a packet was found to belong to.
@@ -100,8 +100,14 @@ impl Learned {
 
     /// Whether a packet has what `with` asks for; `None` where nobody has given its facts.
     #[must_use]
-    pub fn with_holds(&self, with: &IpfWith, packet: &Packet, passage: &Passage) -> Option<bool> {
-        let facts = self.facts(packet, passage)?;
+    pub fn with_holds(
+        &self,
+        with: &IpfWith,
+        policy: &Policy,
+        packet: &Packet,
+        passage: &Passage,
+    ) -> Option<bool> {
+        let facts = self.facts(policy, packet, passage)?;
         Some(
             facts.attributes & with.attributes.0 == with.attributes.1
                 && facts.options & with.options.0 == with.options.1
@@ -112,7 +118,7 @@ impl Learned {
     }
 
     /// The packet as IPFilter sees it at this hook.
-    fn facts(&self, packet: &Packet, passage: &Passage) -> Option<IpfPacket> {
+    fn facts(&self, policy: &Policy, packet: &Packet, passage: &Passage) -> Option<IpfPacket> {
         let mut facts = (**passage.facts.as_ref()?).clone();
         facts.out = packet.hook != Hook::Prerouting;
         facts.interface = match facts.out {
@@ -121,6 +127,10 @@ impl Learned {
         };
         if !facts.out && facts.ttl < self.settings.min_ttl {
             facts.attributes |= attribute::LOWTTL;
+        }
+        let verified = packet.handling & ReversePath::Verified.bit() != 0;
+        if !facts.out && policy.checks_source && !verified {
+            facts.attributes |= attribute::BAD_SRC;
         }
         Some(facts)
     }
@@ -139,7 +149,7 @@ impl Learned {
         self.states.expire(now_ms);
         self.settle(now_ms);
         self.fragments.expire(now_ms);
-        let Some(facts) = self.facts(packet, passage) else {
+        let Some(facts) = self.facts(policy, packet, passage) else {
             return false;
         };
         if facts.is(attribute::FRAG) {
@@ -269,7 +279,7 @@ impl Learned {
             IcmpHeadTest::Passes => true,
             IcmpHeadTest::Blocked => false,
         };
-        let Some(facts) = self.facts(packet, passage) else {
+        let Some(facts) = self.facts(policy, packet, passage) else {
             return false;
         };
         self.waiting.pop();
@@ -294,7 +304,7 @@ impl Learned {
         let Some(keeper) = keeper(learner) else {
             return self.note(policy, id, packet, now_ms);
         };
-        let Some(facts) = self.facts(packet, passage) else {
+        let Some(facts) = self.facts(policy, packet, passage) else {
             return false;
         };
         if keeper.allocation.is_some() {

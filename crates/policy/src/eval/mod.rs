@@ -436,10 +436,12 @@ impl<'p> Evaluator<'p> {
                 let holds = learned.icmp_head(*test, policy, packet, passage, now_ms);
                 holds.into()
             }
-            Cond::IpfWith(with) => match self.learned.with_holds(with, packet, passage) {
-                Some(holds) => holds.into(),
-                None => Truth::Absent,
-            },
+            Cond::IpfWith(with) => {
+                match self.learned.with_holds(with, self.policy, packet, passage) {
+                    Some(holds) => holds.into(),
+                    None => Truth::Absent,
+                }
+            }
             Cond::OutOfWindow => self.learned.is_out_of_window().into(),
             Cond::History(id) => self
                 .histories

@@ -182,6 +182,9 @@ pub struct Policy {
     pub states_max: u32,
     /// How long those of IPFilter's learners live.
     pub lifetimes: Lifetimes,
+    /// Received packets whose source is best reached by another interface are IPFilter's `bad-src`,
+    /// where rules ask for that or make states.
+    pub checks_source: bool,
     /// Settings of ipfw's states, where rules ask for them.
     pub dynamic: Option<Dynamic>,
     /// How many [`RuleId`]s exist: ids are `0..rule_count`.

@@ -4,7 +4,7 @@
 //! In: a seed. Out: packets as they arrive at hooks, with the time.
 
 use fastrand::Rng;
-use weir_policy::model::{Facts, Family, Fragment, Hook, Packet, PacketType, Transport};
+use weir_policy::model::{Facts, Family, Fragment, Hook, Packet, PacketType, Transport, handling};
 
 const FIN: u8 = 1;
 const SYN: u8 = 2;
@@ -330,7 +330,10 @@ impl Talk {
                 _ => PacketType::Unicast,
             },
             owner: None,
-            handling: 0,
+            handling: match rng.u8(..12) {
+                0 => 0,
+                _ => handling::REVERSE_PATH,
+            },
             aside: Facts::default(),
         }
     }

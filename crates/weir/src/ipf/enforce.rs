@@ -66,6 +66,7 @@ fn options_of(rules: &mut Rules) -> LowerOptions {
         limits_on: settings.limits_on,
         limit_fails_closed: settings.limit_fails_closed,
         min_ttl: settings.min_ttl,
+        checks_source: settings.checks_source,
         lifetimes: settings.lifetimes,
         discovery_bypasses: settings.discovery_bypasses,
         now: SystemTime::now()

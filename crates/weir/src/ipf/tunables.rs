@@ -29,6 +29,10 @@ enum Slot {
 static ROWS: &[Row] = &[
     (&["default_pass", "fr_pass"], Slot::Pass),
     (&["min_ttl", "fr_minttl"], Slot::Ttl),
+    (
+        &["chksrc", "fr_chksrc"],
+        Slot::Switch(|s| &mut s.checks_source),
+    ),
     (&["state_max", "fr_statemax"], Slot::States),
     (&["tcp_idle_timeout", "fr_tcpidletimeout"], Slot::Tcp(&[4])),
     (&["tcp_close_wait", "fr_tcpclosewait"], Slot::Tcp(&[5])),
@@ -118,7 +122,6 @@ impl Slot {
 /// Tunables that the originals have and that change nothing in a test: sizes of their tables.
 static WITHOUT_EFFECT: &[&str] = &[
     "active",
-    "chksrc",
     "control_forwarding",
     "frag_size",
     "ftp_debug",

@@ -29,6 +29,7 @@ pub use keep::STATES_MAX;
 
 use super::ast::{Action, Direction, Name, Rule};
 use super::load::{List, RuleSet, Unit, unit};
+use super::words::attribute;
 use crate::eval::ipf::Tables;
 use crate::model::{
     Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, HistoryId, Hook, Lifetimes, LogOp,
@@ -56,6 +57,8 @@ pub struct LowerOptions {
     pub limit_fails_closed: bool,
     /// Received packets with fewer hops left are `lowttl`.
     pub min_ttl: u8,
+    /// Received packets whose source is best reached by another interface are `bad-src`.
+    pub checks_source: bool,
     /// As HP-UX: router and neighbour discovery meet no rules.
     pub discovery_bypasses: bool,
     /// How long states live.
@@ -76,6 +79,7 @@ impl Default for LowerOptions {
             limits_on: true,
             limit_fails_closed: false,
             min_ttl: MIN_TTL,
+            checks_source: false,
             discovery_bypasses: false,
             lifetimes: Lifetimes::default(),
             now: 0,
@@ -140,8 +144,17 @@ pub fn lower(
         }
     }
     let Lowering {
-        mut policy, found, ..
+        mut policy,
+        found,
+        options,
+        ..
     } = lowering;
+    let asks = |rule: &Rule| {
+        let with = rule.fields().map(|fields| fields.with);
+        with.is_some_and(|with| with.attributes & attribute::BAD_SRC != 0)
+    };
+    policy.checks_source =
+        options.checks_source && (!policy.learners.is_empty() || set.rules.iter().any(asks));
     policy
         .roots
         .sort_by_key(|root| (root.family, root.hook, root.table));

@@ -46,6 +46,9 @@ pub struct Settings {
     pub default_block: bool,
     /// Inbound packets with fewer hops left are `lowttl`.
     pub min_ttl: u8,
+    /// Received packets whose source is not best reached by their interface are `bad-src`: where
+    /// there are routes. `ipftest` has none, and takes every source for good, as the original does.
+    pub checks_source: bool,
     /// Entries of the state table.
     pub state_max: u32,
     /// As the original: options of four bytes or less are never seen.
@@ -97,6 +100,7 @@ impl Default for Settings {
         Self {
             default_block: false,
             min_ttl: 4,
+            checks_source: false,
             state_max: 4013,
             short_options_unseen: false,
             exact_headers: false,
@@ -357,6 +361,9 @@ impl<'r> Evaluator<'r> {
         }
         if !packet.out && packet.ttl < self.settings.min_ttl {
             walk.attributes |= attribute::LOWTTL;
+        }
+        if packet.out || !self.settings.checks_source {
+            walk.attributes &= !attribute::BAD_SRC;
         }
         if !packet.out {
             self.account(&mut walk);

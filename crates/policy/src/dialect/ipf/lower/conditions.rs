@@ -125,7 +125,8 @@ impl Made<'_> {
         self.fragments(fields.with);
         self.of_state(fields.with);
         self.few_hops(fields.with, direction);
-        self.headers(fields.with);
+        self.source(fields.with, direction);
+        self.headers(fields.with, direction);
     }
 
     /// `lowttl` is said of received packets only.
@@ -138,6 +139,19 @@ impl Made<'_> {
             (Direction::In, least @ 1..) => self.push(!low, Cond::Ttl(Cmp::Lt(least))),
             _ if low => self.push(false, Cond::Never),
             _ => {}
+        }
+    }
+
+    /// Whether sources of packets of a list are checked.
+    fn checks_source(&self, direction: Direction) -> bool {
+        self.options.checks_source && direction == Direction::In
+    }
+
+    /// Without a check no source is bad.
+    fn source(&mut self, with: With, direction: Direction) {
+        let asked = with.attributes & with.attributes_set & attribute::BAD_SRC != 0;
+        if asked && !self.checks_source(direction) {
+            self.push(false, Cond::Never);
         }
     }
 
@@ -216,8 +230,13 @@ impl Made<'_> {
     }
 
     /// All else that headers say.
-    fn headers(&mut self, with: With) {
-        let elsewhere = attribute::FRAG
+    fn headers(&mut self, with: With, direction: Direction) {
+        let source = match self.checks_source(direction) {
+            true => 0,
+            false => attribute::BAD_SRC,
+        };
+        let elsewhere = source
+            | attribute::FRAG
             | attribute::FRAG_BODY
             | attribute::OOW
             | attribute::STATE
