@@ -270,6 +270,36 @@ fn lines_are_logged_as_ipfw_writes_them() {
     assert!(packets(&folder, &host, 100) >= 3);
 }
 
+#[test]
+fn a_sender_learns_the_mtu_that_a_rule_tells() {
+    if !kernel("a_sender_learns_the_mtu_that_a_rule_tells") {
+        return;
+    }
+    let [client, gateway, _server] = client_gateway_server("ipfwmtu", 79);
+    let folder = Folder::new();
+    let rules = "add 100 unreach needfrag 1333 ip from any to any in recv inside0 iplen 1334-65535\n\
+        add 200 allow ip from any to any\n";
+    folder.file("rules", rules);
+    folder
+        .weir(&["apply", "--netns", &gateway.0, "rules"])
+        .expect(0);
+    let sends = |size: &str| {
+        let args = ["ping", "-n", "-c", "1", "-W", "1", "-M", "do", "-s", size];
+        client.run(&[&args[..], &["10.79.2.1"]].concat())
+    };
+    let route = || client.run(&["ip", "route", "get", "10.79.2.1"]).out;
+    assert_eq!(sends("1305").code, Some(0), "1333 bytes");
+    assert!(!route().contains("mtu"), "{}", route());
+    let said = sends("1306");
+    assert_ne!(said.code, Some(0), "{said:?}");
+    assert!(said.out.contains("From 10.79.1.2 "), "{said:?}");
+    assert!(route().contains(" mtu 1333"), "{}", route());
+    // The client's own kernel knows now what is too long.
+    assert_ne!(sends("1306").code, Some(0));
+    assert_eq!(packets(&folder, &gateway, 100), 1);
+    assert_eq!(sends("1305").code, Some(0));
+}
+
 fn ipfw(folder: &Folder, netns: &Namespace, command: &str) -> Run {
     let mut args = vec!["ipfw", "--netns", &netns.0];
     args.extend(command.split(' '));
