@@ -8,7 +8,7 @@
 
 #include <linux/types.h>
 
-#define WEIR_ABI_VERSION 9
+#define WEIR_ABI_VERSION 10
 
 enum weir_hook {
 	WEIR_HOOK_PREROUTING = 0,	/* numbers of NF_INET_* */
@@ -337,11 +337,12 @@ struct weir_interface {
 
 /*
  * Kinds of reject: 0 TCP RST, 0x100 | code ICMP type 3, 0x200 | code ICMPv6 type 1; 0x300 and 0x400
- * the same in the name of the packet's destination.
+ * the same in the name of the packet's destination; 0x8000 | MTU "fragmentation needed" of ICMP.
  */
 #define WEIR_REJECT_RESET 0
 #define WEIR_REJECT_ICMP 0x100
 #define WEIR_REJECT_ICMP6 0x200
+#define WEIR_REJECT_MTU 0x8000
 
 /* Bits of weir_control.slot_hooks: where programs are attached (IPv6: shifted by 8), and more. */
 enum weir_policy_bits {

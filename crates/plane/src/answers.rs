@@ -1,11 +1,12 @@
 //! The packets that answer rejected ones: TCP RST (RFC 9293 section 3.5.2), ICMP type 3 (RFC 792,
-//! RFC 1812 section 4.3.2.7) and ICMPv6 type 1 (RFC 4443 section 2.4).
+//! RFC 1812 section 4.3.2.7, RFC 1191 for the MTU) and ICMPv6 type 1 (RFC 4443 section 2.4).
 //!
 //! In: the record of a rejected packet. Out: the bytes of the answer and where it goes, or nothing:
 //! what must not be answered (RST, ICMP errors, broadcast, multicast, later fragments) is not.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use weir_engine::image::layout::REJECT_MTU;
 use weir_engine::packet::checksum::{finish, pseudo, sum};
 use weir_engine::packet::key::{fragment, transport};
 use weir_engine::packet::parse::{icmp_is_error, proto};
@@ -31,6 +32,8 @@ const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
 const TTL: u8 = 64;
+/// Code of ICMP type 3.
+const NEED_FRAGMENTATION: u8 = 4;
 /// Largest ICMP error (RFC 1812 section 4.3.2.3), and ICMPv6 error (RFC 4443 section 2.4).
 const ICMP_TOTAL: usize = 576;
 const ICMP6_TOTAL: usize = 1280;
@@ -46,10 +49,14 @@ pub fn answer(event: &Event, locals: &Locals) -> Option<Answer> {
     }
     match (kind & !0xff, event.key.family) {
         (0, _) => reset(event),
-        (0x100, 4) => icmp(event, kind as u8, is_to_us(event, locals)),
+        (0x100, 4) => icmp(event, (kind as u8, 0), is_to_us(event, locals)),
         (0x200, 6) => icmp6(event, kind as u8, is_to_us(event, locals)),
-        (0x300, 4) => icmp(event, kind as u8, true),
+        (0x300, 4) => icmp(event, (kind as u8, 0), true),
         (0x400, 6) => icmp6(event, kind as u8, true),
+        (0x8000.., 4) => {
+            let mtu = kind as u16 & !REJECT_MTU;
+            icmp(event, (NEED_FRAGMENTATION, mtu), is_to_us(event, locals))
+        }
         _ => None,
     }
 }
@@ -193,8 +200,9 @@ fn is_to_us(event: &Event, locals: &Locals) -> bool {
     locals.kind(family, address(event.key.dst)) == AddrType::Local
 }
 
+/// `mtu`: of the next hop (RFC 1191 section 4), 0 where the code doesn't tell of one.
 /// `as_destination`: in the name of the packet's destination; otherwise the kernel chooses.
-fn icmp(event: &Event, code: u8, as_destination: bool) -> Option<Answer> {
+fn icmp(event: &Event, (code, mtu): (u8, u16), as_destination: bool) -> Option<Answer> {
     if is_unanswerable(event) {
         return None;
     }
@@ -204,7 +212,8 @@ fn icmp(event: &Event, code: u8, as_destination: bool) -> Option<Answer> {
         ip4(key.src),
     );
     let quoted = &event.bytes[..event.bytes.len().min(ICMP_TOTAL - 28)];
-    let mut message = vec![3, code, 0, 0, 0, 0, 0, 0];
+    let [high, low] = mtu.to_be_bytes();
+    let mut message = vec![3, code, 0, 0, 0, 0, high, low];
     message.extend(quoted);
     let value = finish(sum(&message, 0));
     message[2..4].copy_from_slice(&value.to_be_bytes());

@@ -3,6 +3,7 @@
 //! deciding rule, matched rules, operations, mark, TOS, connection state, and in the end every
 //! counter.
 
+use fastrand::Rng;
 use weir_engine::compile::{Options, compile};
 use weir_engine::packet::{Arrival, build, settle};
 use weir_engine::run::{Reference, Runner};
@@ -10,6 +11,7 @@ use weir_plane::testrun::TestRun;
 use weir_policy::eval::{Evaluator, Judgement, Passage};
 use weir_policy::model::{Family, Hook, Packet, Policy, Transport, Verdict};
 
+use crate::dress::Dress;
 use crate::random::PacketSource;
 
 /// What is compared.
@@ -26,6 +28,8 @@ pub struct Comparison<'a> {
     pub options: Options,
     /// The programs in the kernel, where there are any.
     pub kernel: Option<&'a TestRun>,
+    /// Whether packets get what rules of ipfw ask for, see [`Dress`].
+    pub dressed: bool,
 }
 
 /// What happened while comparing, so that a test can see that it was worth something.
@@ -94,6 +98,7 @@ impl Comparison<'_> {
             self.install(kernel, &compiled)?;
         }
         let mut source = PacketSource::new(self.policy, self.seed);
+        let mut rng = Rng::with_seed(self.seed ^ 0xd7e5);
         let (mut tally, mut now_ms) = (Tally::default(), START_MS);
         for number in 0..self.packets {
             now_ms += [0, 1, 1, 40, 700][number % 5];
@@ -103,8 +108,8 @@ impl Comparison<'_> {
                 Family::V6
             };
             let hook = self.hooks[number / 2 % self.hooks.len()];
-            let mut packet = source.conversation(family, hook);
-            packet = on_the_wire(packet)?;
+            let dress = self.dressed.then(|| Dress::new(&mut rng));
+            let (packet, bytes) = on_the_wire(source.conversation(family, hook), dress)?;
             let meant = evaluator.judge(&packet, &mut Passage::of(&packet), now_ms);
             tally.note(&meant);
             live.begin();
@@ -128,7 +133,8 @@ impl Comparison<'_> {
             if let Some(kernel) = self.kernel {
                 // Some go the whole way though the short way is open to them.
                 kernel.set_whole_way(!self.is_short_open() || number / 2 % 4 == 3);
-                let short = self.kernel_packet(kernel, &packet, &meant, now_ms, &place)?;
+                let seen = (&packet, &*bytes);
+                let short = self.kernel_packet(kernel, seen, &meant, now_ms, &place)?;
                 tally.short_ways += u64::from(short);
                 let icmp = matches!(packet.transport, Transport::Icmp { .. });
                 tally.short_icmp += u64::from(short && icmp);
@@ -174,16 +180,14 @@ impl Comparison<'_> {
     fn kernel_packet(
         &self,
         kernel: &TestRun,
-        packet: &Packet,
+        (packet, bytes): (&Packet, &[u8]),
         meant: &Judgement,
         now_ms: u64,
         place: &dyn Fn() -> String,
     ) -> Result<bool, Mismatch> {
         kernel.set_clock(now_ms);
-        let bytes =
-            build(packet, TestRun::LIMIT).map_err(|e| Mismatch(format!("{e} at {}", place())))?;
         let outcome = kernel
-            .judge(packet.family, &bytes, &Arrival::of(packet), 0)
+            .judge(packet.family, bytes, &Arrival::of(packet), 0)
             .map_err(|e| Mismatch(format!("{e} at {}", place())))?;
         let (verdict, deciding, mark) = (outcome.verdict, outcome.deciding, outcome.mark);
         if self.is_tracked() || !self.is_short_open() {
@@ -211,12 +215,19 @@ impl Comparison<'_> {
     }
 }
 
-/// The packet as its bytes say it: what cannot be written is put right first.
-fn on_the_wire(mut packet: Packet) -> Result<Packet, Mismatch> {
+/// The packet as its bytes say it, and these: what cannot be written is put right first.
+fn on_the_wire(mut packet: Packet, dress: Option<Dress>) -> Result<(Packet, Vec<u8>), Mismatch> {
     settle(&mut packet);
-    let bytes = build(&packet, usize::MAX).map_err(|e| Mismatch(format!("{e}: {packet:?}")))?;
-    weir_engine::packet::packet(&bytes, packet.length, &Arrival::of(&packet))
-        .ok_or_else(|| Mismatch(format!("its bytes are refused: {packet:?}")))
+    let mut bytes = build(&packet, usize::MAX).map_err(|e| Mismatch(format!("{e}: {packet:?}")))?;
+    if let Some(dress) = dress {
+        let before = bytes.len();
+        dress.put_on(&mut bytes);
+        packet.length += (bytes.len() - before) as u32;
+    }
+    match weir_engine::packet::packet(&bytes, packet.length, &Arrival::of(&packet)) {
+        Some(read) => Ok((read, bytes)),
+        None => Err(Mismatch(format!("its bytes are refused: {packet:?}"))),
+    }
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(

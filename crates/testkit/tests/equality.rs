@@ -34,6 +34,7 @@ fn compare(first_seed: u64, shape: Shape, hooks: &[Hook], options: Options) -> T
             hooks,
             options,
             kernel: None,
+            dressed: false,
         };
         match comparison.run() {
             Ok(tally) => all.add(&tally),
@@ -78,6 +79,7 @@ fn numbered_lists_of_ipfw_equal_the_evaluator() {
             hooks: &[Hook::Prerouting, Hook::Forward, Hook::Output],
             options: Options::default(),
             kernel: None,
+            dressed: true,
         };
         match comparison.run() {
             Ok(tally) => all.add(&tally),
@@ -131,6 +133,7 @@ fn the_rule_files_people_write_equal_the_evaluator() {
                 hooks,
                 options,
                 kernel: None,
+                dressed: false,
             };
             match comparison.run() {
                 Ok(tally) => all.add(&tally),

@@ -306,6 +306,7 @@ fn lowered_rules_compile_to_what_they_mean() {
             hooks: &HOOKS,
             options: Options::default(),
             kernel: None,
+            dressed: false,
         };
         if let Err(mismatch) = comparison.run() {
             panic!("seed {seed}: {}", mismatch.0);

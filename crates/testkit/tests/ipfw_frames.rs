@@ -9,7 +9,7 @@
 #[path = "ipfw/both.rs"]
 mod both;
 
-use both::{Both, name};
+use both::Both;
 use fastrand::Rng;
 use weir_engine::compile::{Options, compile};
 use weir_engine::packet::frame::header;
@@ -24,6 +24,7 @@ use weir_policy::eval::Passage;
 use weir_policy::eval::ipfw::{Carried, Judgement as Meant, Outcome, Pass, Unjudged};
 use weir_policy::model::{Family, Hook, Packet, Root, Transport, Verdict};
 use weir_policy::syntax::Sources;
+use weir_testkit::dress::Dress;
 use weir_testkit::random::PacketSource;
 use weir_testkit::random::ipfw::{KINDS, MACS, lowered, text_of_frames, ways_back};
 
@@ -47,7 +48,7 @@ fn sent(rng: &mut Rng, source: &mut PacketSource, number: usize) -> Sent {
     let mut made = source.packet(family, met);
     settle(&mut made);
     let mut inside = build(&made, usize::MAX).expect("a settled packet can be built");
-    name(&mut inside);
+    Dress::new(rng).put_on(&mut inside);
     let mut kind = match family {
         Family::V4 => KINDS[0],
         Family::V6 => KINDS[1],

@@ -8,7 +8,8 @@
 #[path = "ipfw/both.rs"]
 mod both;
 
-use both::{Both, name};
+use both::Both;
+use fastrand::Rng;
 use weir_engine::compile::Options;
 use weir_engine::packet::ipfw::{Met, Read, read};
 use weir_engine::packet::{Arrival, build, packet, settle};
@@ -18,6 +19,7 @@ use weir_policy::eval::ipfw::{Carried, HostAddress, Judgement as Meant, Outcome,
 use weir_policy::eval::{Judgement, Passage};
 use weir_policy::model::{Family, Hook, Packet, Transport};
 use weir_policy::syntax::Sources;
+use weir_testkit::dress::Dress;
 use weir_testkit::equality::Comparison;
 use weir_testkit::random::PacketSource;
 use weir_testkit::random::ipfw::{lowered, text, ways_back};
@@ -26,9 +28,9 @@ const HOOKS: [Hook; 3] = [Hook::Prerouting, Hook::Forward, Hook::Output];
 
 impl Both<'_> {
     /// Judges a packet both ways; `None` for what is not compared.
-    fn judge(&mut self, made: &Packet) -> Option<(Meant, Carried, Judgement)> {
+    fn judge(&mut self, made: &Packet, rng: &mut Rng) -> Option<(Meant, Carried, Judgement)> {
         let mut bytes = build(made, usize::MAX).expect("a settled packet can be built");
-        name(&mut bytes);
+        Dress::new(rng).put_on(&mut bytes);
         let mut met = packet(&bytes, bytes.len() as u32, &Arrival::of(made)).expect("it parses");
         let pass = match made.hook {
             Hook::Prerouting => Pass::In,
@@ -71,6 +73,7 @@ fn lowered_rules_mean_what_their_own_evaluator_says() {
         policies += 1;
         let mut both = Both::new(&set, &policy);
         let mut source = PacketSource::new(&policy, seed);
+        let mut rng = Rng::with_seed(seed);
         for number in 0..120 {
             let family = [Family::V4, Family::V6][number % 2];
             let hook = HOOKS[number / 2 % 3];
@@ -79,7 +82,7 @@ fn lowered_rules_mean_what_their_own_evaluator_says() {
                 made.owner = Some((0, 0));
             }
             settle(&mut made);
-            let Some((meant, carried, found)) = both.judge(&made) else {
+            let Some((meant, carried, found)) = both.judge(&made, &mut rng) else {
                 continue;
             };
             packets += 1;
@@ -121,6 +124,7 @@ fn lowered_rules_compile_to_what_they_mean() {
             hooks: &HOOKS,
             options: Options::default(),
             kernel: None,
+            dressed: true,
         };
         if let Err(mismatch) = comparison.run() {
             panic!("seed {seed}: {}\n{}", mismatch.0, text(seed));
@@ -162,11 +166,12 @@ add 500 allow ip from any to any
         });
     }
     let mut source = PacketSource::new(&policy, 1);
+    let mut rng = Rng::with_seed(1);
     for number in 0..600 {
         let family = [Family::V4, Family::V6][number % 2];
         let mut made = source.packet(family, HOOKS[number / 2 % 3]);
         settle(&mut made);
-        if let Some((meant, carried, found)) = both.judge(&made) {
+        if let Some((meant, carried, found)) = both.judge(&made, &mut rng) {
             let same = both.compare(&meant, &carried, &found);
             assert!(same.is_ok(), "{same:?} {made:?}\n{meant:?}\n{found:?}");
         }

@@ -65,6 +65,7 @@ fn the_kernel_equals_the_evaluator() {
             hooks: &HOOKS,
             options: Options::default(),
             kernel: Some(if plain { &without_flows } else { &kernel }),
+            dressed: false,
         };
         match comparison.run() {
             Ok(tally) => {
@@ -100,6 +101,7 @@ fn the_kernel_equals_the_evaluator_for_rules_of_ipfw() {
             hooks: &[Hook::Prerouting, Hook::Forward, Hook::Output],
             options: Options::default(),
             kernel: Some(&kernel),
+            dressed: true,
         };
         match comparison.run() {
             Ok(tally) => all.add(&tally),

@@ -172,3 +172,51 @@ fn a_gateway_lets_answers_through_by_states() {
     // Two queries and two answers, each in and out.
     assert_eq!(counted(&folder, &gateway, 120), 8);
 }
+
+const CALLING: &str = "\
+add 100 check-state :default log
+add 110 call 1000 tcp from any to me 2022 in setup keep-state
+add 120 allow tcp from any to me 2022 in
+add 130 allow tcp from me 2022 to any out
+add 300 deny ip from any to any
+add 1000 count ip from any to any in
+add 1010 count ip from any to any out
+add 1020 return ip from any to any
+add 1030 deny ip from any to any
+";
+
+#[test]
+fn packets_of_a_state_are_called_wherever_it_is_found() {
+    if !kernel("packets_of_a_state_are_called_wherever_it_is_found") {
+        return;
+    }
+    let (client, host, folder) = client_and_host("dynamicc");
+    folder.file("calling.ipfw", CALLING);
+    folder
+        .weir(&["apply", "--netns", &host.0, "calling.ipfw"])
+        .expect(0);
+    let _listeners = [echoing(&host, 2022), echoing(&host, 2023)];
+    let hello = "exec 3<>/dev/tcp/10.77.0.2/2022; echo word >&3; cat <&3";
+    let speaker = client.start(&["timeout", "20", "bash", "-c", hello]);
+    // Opening, the word, and what is said back.
+    until("a word and its answer", 20, || {
+        counted(&folder, &host, 110) >= 5
+    });
+    let listed = ipfw(&folder, &host, "-d list");
+    assert!(listed.contains("\n00110 STATE tcp 10.77.0.1 "), "{listed}");
+    assert!(
+        listed.starts_with("00100 check-state :default log\n"),
+        "{listed}"
+    );
+    drop(speaker);
+    assert!(talks(&client, "10.77.0.2", 2022));
+    assert!(!talks(&client, "10.77.0.2", 2023));
+    let of = |rule| counted(&folder, &host, rule);
+    // Opening, both ways of the word, the ends: each was called and came back.
+    assert!(of(110) >= 6);
+    assert_eq!(of(110), of(1020));
+    assert_eq!(of(110), of(1000) + of(1010));
+    assert_eq!(of(110), of(120) + of(130));
+    assert!(of(1010) >= 2 && of(300) >= 1);
+    assert_eq!((of(100), of(1030)), (0, 0));
+}

@@ -236,12 +236,13 @@ fn lines_are_logged_as_ipfw_writes_them() {
     let folder = Folder::new();
     let rules = "add 100 deny log logamount 2 tcp from any to me 23 in\n\
         add 150 count log icmp from any to any out icmptypes 8\n\
+        add 160 check-state :default log logamount 1\n\
         add 200 allow ip from any to any\n";
     folder.file("rules", rules);
     folder
         .weir(&["apply", "--netns", &host.0, "rules"])
         .expect(0);
-    let args = ["log", "--netns", &host.0, "--count", "3", "--seconds", "20"];
+    let args = ["log", "--netns", &host.0, "--count", "4", "--seconds", "20"];
     let follower = common::command(&folder.0, &args)
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -253,17 +254,50 @@ fn lines_are_logged_as_ipfw_writes_them() {
     assert!(ping(&host, "127.0.0.1", "1"));
     let said = String::from_utf8(follower.wait_with_output().unwrap().stdout).unwrap();
     let lines: Vec<&str> = said.lines().collect();
-    assert_eq!(lines.len(), 3, "{said}");
+    assert_eq!(lines.len(), 4, "{said}");
+    let first = "ipfw: 160 CheckState TCP 127.0.0.1:";
+    assert!(lines[0].starts_with(first), "{said}");
+    assert!(lines[0].ends_with(" 127.0.0.1:23 out via lo"), "{said}");
     let denied = lines.iter().filter(|line| {
         line.starts_with("ipfw: 100 Deny TCP 127.0.0.1:")
             && line.ends_with(" 127.0.0.1:23 in via lo")
     });
     assert_eq!(denied.count(), 2, "{said}");
     assert_eq!(
-        lines[2],
+        lines[3],
         "ipfw: 150 Count ICMP:8.0 127.0.0.1 127.0.0.1 out via lo"
     );
     assert!(packets(&folder, &host, 100) >= 3);
+}
+
+#[test]
+fn a_sender_learns_the_mtu_that_a_rule_tells() {
+    if !kernel("a_sender_learns_the_mtu_that_a_rule_tells") {
+        return;
+    }
+    let [client, gateway, _server] = client_gateway_server("ipfwmtu", 79);
+    let folder = Folder::new();
+    let rules = "add 100 unreach needfrag 1333 ip from any to any in recv inside0 iplen 1334-65535\n\
+        add 200 allow ip from any to any\n";
+    folder.file("rules", rules);
+    folder
+        .weir(&["apply", "--netns", &gateway.0, "rules"])
+        .expect(0);
+    let sends = |size: &str| {
+        let args = ["ping", "-n", "-c", "1", "-W", "1", "-M", "do", "-s", size];
+        client.run(&[&args[..], &["10.79.2.1"]].concat())
+    };
+    let route = || client.run(&["ip", "route", "get", "10.79.2.1"]).out;
+    assert_eq!(sends("1305").code, Some(0), "1333 bytes");
+    assert!(!route().contains("mtu"), "{}", route());
+    let said = sends("1306");
+    assert_ne!(said.code, Some(0), "{said:?}");
+    assert!(said.out.contains("From 10.79.1.2 "), "{said:?}");
+    assert!(route().contains(" mtu 1333"), "{}", route());
+    // The client's own kernel knows now what is too long.
+    assert_ne!(sends("1306").code, Some(0));
+    assert_eq!(packets(&folder, &gateway, 100), 1);
+    assert_eq!(sends("1305").code, Some(0));
 }
 
 fn ipfw(folder: &Folder, netns: &Namespace, command: &str) -> Run {

@@ -184,6 +184,9 @@ pub fn verdict_numbers(verdict: Verdict) -> (u8, u16) {
         Verdict::Reject(RejectKind::Icmp6(code)) => (3, 0x200 | u16::from(code)),
         Verdict::Reject(RejectKind::IcmpAsDestination(code)) => (3, 0x300 | u16::from(code)),
         Verdict::Reject(RejectKind::Icmp6AsDestination(code)) => (3, 0x400 | u16::from(code)),
+        Verdict::Reject(RejectKind::FragmentationNeeded(mtu)) => {
+            (3, layout::REJECT_MTU | mtu.min(RejectKind::MTU_MAX))
+        }
     }
 }
 

@@ -12,7 +12,7 @@ mod test;
 pub use matching::{Matched, Matcher, Matching};
 pub use reference::Reference;
 
-use crate::image::layout::{self, Entry, Op, VERDICT_HOT_DROP, root_number};
+use crate::image::layout::{self, Entry, Op, REJECT_MTU, VERDICT_HOT_DROP, root_number};
 use crate::image::{Error, Image};
 use crate::lookup::{Key, Lookup};
 use test::Answer;
@@ -334,6 +334,7 @@ fn verdict(number: u8, reject: u16) -> Verdict {
         (3, 1) => Verdict::Reject(RejectKind::Icmp(reject as u8)),
         (3, 2) => Verdict::Reject(RejectKind::Icmp6(reject as u8)),
         (3, 3) => Verdict::Reject(RejectKind::IcmpAsDestination(reject as u8)),
+        (3, 0x80..) => Verdict::Reject(RejectKind::FragmentationNeeded(reject & !REJECT_MTU)),
         (3, _) => Verdict::Reject(RejectKind::Icmp6AsDestination(reject as u8)),
         _ => Verdict::Drop,
     }

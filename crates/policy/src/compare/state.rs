@@ -335,6 +335,9 @@ pub fn verdict_word(verdict: Verdict) -> String {
         Verdict::Reject(RejectKind::Icmp6AsDestination(code)) => {
             format!("reject (ICMPv6 1/{code} as its destination)")
         }
+        Verdict::Reject(RejectKind::FragmentationNeeded(mtu)) => {
+            format!("reject (ICMP 3/4, MTU {mtu})")
+        }
     }
 }
 

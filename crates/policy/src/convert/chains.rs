@@ -444,7 +444,9 @@ fn answer(kind: RejectKind, family: Family) -> Result<&'static str, Culprit> {
     let code = match kind {
         RejectKind::TcpReset => None,
         RejectKind::Icmp(code) | RejectKind::Icmp6(code) => Some(code),
-        RejectKind::IcmpAsDestination(_) | RejectKind::Icmp6AsDestination(_) => {
+        RejectKind::IcmpAsDestination(_)
+        | RejectKind::Icmp6AsDestination(_)
+        | RejectKind::FragmentationNeeded(_) => {
             return Err(of_answer(kind));
         }
     };

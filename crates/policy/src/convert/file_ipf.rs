@@ -87,6 +87,10 @@ fn action(verdict: Verdict) -> String {
         Verdict::Drop => "block".to_owned(),
         Verdict::Reject(RejectKind::TcpReset) => "block return-rst".to_owned(),
         Verdict::Reject(RejectKind::Icmp(code)) => format!("block return-icmp({code})"),
+        // The MTU is for the proof to refuse.
+        Verdict::Reject(RejectKind::FragmentationNeeded(_)) => {
+            "block return-icmp(needfrag)".to_owned()
+        }
         Verdict::Reject(RejectKind::Icmp6(_)) => "block return-icmp(port-unr)".to_owned(),
         Verdict::Reject(RejectKind::IcmpAsDestination(code)) => {
             format!("block return-icmp-as-dest({code})")

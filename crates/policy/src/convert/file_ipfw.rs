@@ -83,6 +83,9 @@ fn action(does: &Does, numbers: &HashMap<usize, usize>) -> Result<String, Culpri
                 Verdict::Reject(RejectKind::Icmp(code) | RejectKind::IcmpAsDestination(code)) => {
                     format!("unreach {code}")
                 }
+                Verdict::Reject(RejectKind::FragmentationNeeded(mtu)) => {
+                    format!("unreach needfrag {mtu}")
+                }
                 Verdict::Reject(RejectKind::Icmp6(code) | RejectKind::Icmp6AsDestination(code)) => {
                     format!("unreach6 {code}")
                 }

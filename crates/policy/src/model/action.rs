@@ -26,6 +26,14 @@ pub enum RejectKind {
     IcmpAsDestination(u8),
     /// [`RejectKind::Icmp6`] in the name of the packet's destination.
     Icmp6AsDestination(u8),
+    /// ICMP type 3 with code 4, "fragmentation needed", and this MTU of the next hop in bytes
+    /// (RFC 1191 section 4), up to [`RejectKind::MTU_MAX`].
+    FragmentationNeeded(u16),
+}
+
+impl RejectKind {
+    /// The largest MTU that an answer tells of: images have 15 bits for it.
+    pub const MTU_MAX: u16 = 0x7fff;
 }
 
 /// Where evaluation goes after a rule matched.

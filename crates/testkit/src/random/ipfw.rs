@@ -214,7 +214,11 @@ fn action(rng: &mut Rng, number: u32, uses_tags: bool) -> String {
         "count".to_owned(),
         "reset".to_owned(),
         "reject".to_owned(),
-        "unreach port".to_owned(),
+        match rng.u8(..3) {
+            0 => "unreach needfrag 1400".to_owned(),
+            1 => "unreach needfrag".to_owned(),
+            _ => "unreach port".to_owned(),
+        },
         "unreach6 admin-prohib".to_owned(),
         "reset6".to_owned(),
         format!("skipto {forward}"),

@@ -266,6 +266,7 @@ impl Maker {
     fn reject(&mut self, family: Family) -> RejectKind {
         match (self.rng.u8(..3), family) {
             (0, _) => RejectKind::TcpReset,
+            (1, Family::V4) => RejectKind::FragmentationNeeded(*pick(&mut self.rng, &[0, 1280])),
             (_, Family::V4) => RejectKind::Icmp(*pick(&mut self.rng, &[0, 1, 2, 3, 9, 10, 13])),
             (_, Family::V6) => RejectKind::Icmp6(*pick(&mut self.rng, &[0, 1, 3, 4, 5, 6])),
         }

@@ -41,22 +41,6 @@ fn routes() -> Vec<Route> {
     .to_vec()
 }
 
-/// Gives a packet what building leaves at 0, out of its own bytes: identification and flags of
-/// IPv4, the flow label of IPv6. Nobody looks at the checksum.
-pub fn name(bytes: &mut [u8]) {
-    let sum = bytes
-        .iter()
-        .fold(0u32, |sum, byte| sum.rotate_left(5) ^ u32::from(*byte));
-    match bytes[0] >> 4 {
-        4 => {
-            bytes[5] = (sum >> 8) as u8 & 7;
-            bytes[4] = u8::from(sum & 3 == 0);
-            bytes[6] |= sum as u8 & 0xc0;
-        }
-        _ => bytes[3] = (sum >> 8) as u8 & 7,
-    }
-}
-
 /// Both evaluators of one rule set.
 pub struct Both<'p> {
     pub set: &'p Ruleset,
@@ -139,9 +123,10 @@ impl<'p> Both<'p> {
                 match kind {
                     Reject::Reset | Reject::Reset6 => answer == RejectKind::TcpReset,
                     Reject::Unreach6(code) => answer == RejectKind::Icmp6(code),
-                    Reject::Unreach(code, _) => match answer {
-                        RejectKind::Icmp(answer) => answer == code,
-                        RejectKind::Icmp6(answer) => answer == if code == 3 { 4 } else { 0 },
+                    Reject::Unreach(code, mtu) => match answer {
+                        RejectKind::Icmp(answer) => answer == code && mtu.is_none(),
+                        RejectKind::FragmentationNeeded(answer) => mtu == Some(answer),
+                        RejectKind::Icmp6(answer) => answer == [0, 0, 1, 4, 1][usize::from(code)],
                         _ => false,
                     },
                     Reject::Abort | Reject::Abort6 => false,

@@ -3,6 +3,7 @@
 //! In: random numbers. Out: text in ipfw's own words, settings of states.
 
 use fastrand::Rng;
+use std::fmt::Write as _;
 use weir_policy::dialect::ipfw::Settings;
 
 fn one<'t>(rng: &mut Rng, words: &[&'t str]) -> &'t str {
@@ -40,11 +41,31 @@ fn state(rng: &mut Rng) -> String {
     }
 }
 
+/// Where the first and the second called range begin.
+const RANGES: [u32; 2] = [6000, 7000];
+
+/// A call or a return, as the place allows: calls lead on only.
+fn called(rng: &mut Rng, number: u32) -> String {
+    let first = RANGES.iter().position(|from| number < *from);
+    match (first, rng.u8(..8)) {
+        (None, _) | (Some(1), 0..=3) => "return".to_owned(),
+        (Some(0), 0) => "return".to_owned(),
+        (Some(0), 1) => "call tablearg".to_owned(),
+        (Some(first), _) => format!("call {}", RANGES[rng.usize(first..RANGES.len())]),
+    }
+}
+
 fn rule(rng: &mut Rng, number: u32) -> String {
     let set = one(rng, &["", "", "", "", "set 1 "]);
+    let log = one(rng, &["", "", "", "", "", "", " log", " log logamount 4"]);
+    let tag = one(rng, &["", "", "", "", "", "", "", " tag 5", " untag 5"]);
     if rng.u8(..7) == 0 {
-        let name = one(rng, &["", "", " :web", " :any", " :mail"]);
-        return format!("add {number} {set}check-state{name}\n");
+        let mut name = one(rng, &["", "", " :web", " :any", " :mail"]);
+        if !(log.is_empty() && tag.is_empty()) && name.is_empty() {
+            // Without a name the next word would be taken as one.
+            name = " :default";
+        }
+        return format!("add {number} {set}check-state{name}{log}{tag}\n");
     }
     let mut action = one(rng, ACTIONS).to_owned();
     if action == "skipto" {
@@ -54,11 +75,9 @@ fn rule(rng: &mut Rng, number: u32) -> String {
         action = "tcp-setmss 1000".to_owned();
     }
     let has_state = rng.u8(..3) > 0;
-    if !has_state && rng.u8(..12) == 0 {
-        action = "call 6000".to_owned();
+    if rng.u8(..6) == 0 {
+        action = called(rng, number);
     }
-    let log = one(rng, &["", "", "", "", "", "", " log", " log logamount 4"]);
-    let tag = one(rng, &["", "", "", "", "", "", "", " tag 5", " untag 5"]);
     let proto = one(
         rng,
         &["ip", "ip", "tcp", "tcp", "udp", "icmp", "{ tcp or udp }"],
@@ -93,7 +112,9 @@ fn rule(rng: &mut Rng, number: u32) -> String {
     );
     let mut state = if has_state { state(rng) } else { String::new() };
     let (mut action, mut from) = (action, from.to_owned());
-    if has_state && rng.u8(..5) == 0 {
+    if action == "call tablearg" {
+        from = "table(U)".to_owned();
+    } else if has_state && rng.u8(..5) == 0 {
         from = "table(T)".to_owned();
         match rng.u8(..4) {
             0 => action = "skipto tablearg".to_owned(),
@@ -109,7 +130,9 @@ fn rule(rng: &mut Rng, number: u32) -> String {
 pub fn text(rng: &mut Rng) -> String {
     let mut out = "table T create type addr valtype skipto,dscp,limit\n\
                    table T add 10.1.0.0/16 300,10,2 10.1.2.0/26 500,12,1 10.1.2.4 0,0,3\n\
-                   table T add 2001:db8:1::/48 400,46,2\n"
+                   table T add 2001:db8:1::/48 400,46,2\n\
+                   table U create type addr\n\
+                   table U add 10.1.0.0/16 6000 10.1.2.0/26 7000 2001:db8:1::/48 7000\n"
         .to_owned();
     if rng.bool() {
         out += "add 50 check-state\n";
@@ -120,12 +143,14 @@ pub fn text(rng: &mut Rng) -> String {
         out += &rule(rng, number);
     }
     out += one(rng, &["", "add 5000 allow ip from any to any\n"]);
-    if out.contains("call 6000") {
+    if out.contains("call ") {
         out += "add 5900 deny ip from any to any\n";
-        for number in 0..rng.u32(1..4) {
-            out += &rule(rng, 6000 + number * 100).replace("call 6000", "count");
+        for from in RANGES {
+            for number in 0..rng.u32(1..4) {
+                out += &rule(rng, from + number * 100);
+            }
+            writeln!(out, "add {} return ip from any to any", from + 900).expect("a string");
         }
-        out += "add 6900 return ip from any to any\n";
     }
     out += one(rng, &["", "", "", "set disable 1\n"]);
     out

@@ -217,6 +217,7 @@ fn reject_name(kind: RejectKind) -> String {
         RejectKind::Icmp6(code) => format!("icmpv6 1/{code}"),
         RejectKind::IcmpAsDestination(code) => format!("icmp 3/{code} as its destination"),
         RejectKind::Icmp6AsDestination(code) => format!("icmpv6 1/{code} as its destination"),
+        RejectKind::FragmentationNeeded(mtu) => format!("icmp 3/4 mtu {mtu}"),
     }
 }
 

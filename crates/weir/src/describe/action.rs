@@ -29,6 +29,9 @@ pub fn verdict(verdict: Verdict) -> String {
         Verdict::Reject(RejectKind::Icmp6AsDestination(code)) => {
             format!("REJECT (ICMPv6 1/{code} as its destination)")
         }
+        Verdict::Reject(RejectKind::FragmentationNeeded(mtu)) => {
+            format!("REJECT (ICMP 3/4, MTU {mtu})")
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::walk::{Checked, Checker, hold};
 use crate::image::layout::{
     DYNAMIC_RULES_MAX, Dynamic, DynamicRule, TEST_DYNAMIC_LOOK, TEST_DYNAMIC_NOTE, TEST_DYNAMIC_OF,
-    Test,
+    Test, is_reject,
 };
 
 impl Checker<'_, '_> {
@@ -34,7 +34,8 @@ impl Checker<'_, '_> {
         for place in 0..dynamic.count {
             let rule: DynamicRule = self.image.read(first + place * size as u32);
             let verdicts = rule.verdict.iter().all(|v| (1..=3).contains(v));
-            hold(verdicts, "the verdict of a state")?;
+            let answers = rule.reject.iter().all(|kind| is_reject(*kind));
+            hold(verdicts && answers, "the verdict of a state")?;
             hold(rule.rule < rules, "the rule of a state")?;
             // One rule with several limits stands there several times, otherwise the same.
             let follows = before.is_none_or(|before| {

@@ -7,8 +7,8 @@ use crate::image::layout::{
     HashTable, IpfWith, Leaf, Learner, Lifetimes, Map, OPS_MAX, Op, Pattern, Prefixes4, RULES_MAX,
     Record4, Record6, Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_ASIDE,
     TEST_CT, TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH, TEST_LAST, TEST_LEARN, TEST_LEARNED,
-    TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test, slot_offset,
-    slot_records,
+    TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test, is_reject,
+    slot_offset, slot_records,
 };
 use std::cell::Cell;
 
@@ -157,7 +157,7 @@ impl Checker<'_, '_> {
         let entry: Entry = self.image.read(root.entries_at + number * 32);
         let last = number == root.entries - 1;
         let header = self.image.header();
-        hold(entry.verdict <= 4, "a verdict")?;
+        hold(entry.verdict <= 4 && is_reject(entry.reject), "a verdict")?;
         hold(
             !last || (entry.verdict > 0 && entry.tests == 0),
             "the last entry",
@@ -247,7 +247,8 @@ impl Checker<'_, '_> {
                 let learner: Learner = self.image.read(test.at);
                 let header = self.image.header();
                 let verdicts = learner.verdict.iter().all(|v| (1..=3).contains(v));
-                hold(verdicts, "the verdict of a learner")?;
+                let answers = learner.reject.iter().all(|kind| is_reject(*kind));
+                hold(verdicts && answers, "the verdict of a learner")?;
                 hold(learner.icmp_head < 256, "the group of a learner")?;
                 hold(learner.rule < header.rule_count, "the rule of a learner")
             }

@@ -116,7 +116,8 @@ impl Evaluator<'_> {
         }
         self.count(walk, loaded, Effect::Action(loaded.rule.action.clone()));
         let number = walk.found.argument(to, ValueType::Skipto);
-        walk.carried.calls.push(loaded.rule.number);
+        let behind = loaded.rule.number.max(walk.looked_at);
+        walk.carried.calls.push(behind);
         Next::Jump(self.target(number))
     }
 

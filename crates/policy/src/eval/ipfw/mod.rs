@@ -10,7 +10,8 @@
 //! are; this is why the list is flat.
 //!
 //! Where this differs on purpose: a packet that found a state goes on behind both its rule and the
-//! place where it looked, so that no packet walks in circles.
+//! place where it looked, so that no packet walks in circles. So does one that comes back from the
+//! call of a state's rule: behind the numbers of both.
 //!
 //! Source: ipfw(8), and the behaviour of FreeBSD 13's kernel.
 
@@ -57,7 +58,7 @@ pub struct Carried {
     pub tos: u8,
     /// Routing table.
     pub fib: u32,
-    /// Numbers of the rules that called.
+    /// Numbers of rules behind which calls come back.
     pub calls: Vec<u32>,
     /// Maximum segment size as rules left it, when they lowered it.
     pub mss: Option<u16>,
@@ -211,6 +212,8 @@ struct Walk<'w> {
     now_ms: u64,
     found: Found,
     looked: Looked,
+    /// The number of the rule at which the state was found whose rule acts now.
+    looked_at: u32,
     judgement: Judgement,
 }
 
@@ -267,6 +270,7 @@ impl<'r> Evaluator<'r> {
             now_ms,
             found: Found::default(),
             looked: Looked::default(),
+            looked_at: 0,
             judgement: Judgement {
                 wants_tests: self.wants_tests,
                 ..Judgement::default()
@@ -310,7 +314,9 @@ impl<'r> Evaluator<'r> {
                     true => (list, action),
                     false => steps(&ruleset.rules[parent]),
                 };
+                walk.looked_at = ruleset.rules[position].rule.number;
                 next = self.run(walk, parent, &list[action..]);
+                walk.looked_at = 0;
                 // Both the rule that noted the flow and the place of the look are behind us.
                 position = position.max(parent);
                 if let Next::Jump(target) = next

@@ -177,16 +177,20 @@ impl Acting<'_> {
         let drop = || to(To::Verdict(Verdict::Drop));
         let icmp6 = |code| to(To::Verdict(Verdict::Reject(RejectKind::Icmp6(code))));
         Ok(match (kind, self.family) {
-            (Reject::Unreach(_, Some(_)), _) => {
+            (Reject::Unreach(_, Some(mtu)), Family::V4) if mtu > RejectKind::MTU_MAX => {
                 return refused(
-                    "an MTU in `unreach needfrag`",
-                    "leave the MTU out; the kernel sends its own where packets don't fit",
+                    "an MTU above 32767 in `unreach needfrag`",
+                    "write one that a packet can be too long for, or none",
                 );
             }
+            (Reject::Unreach(_, Some(mtu)), Family::V4) => to(To::Verdict(Verdict::Reject(
+                RejectKind::FragmentationNeeded(mtu),
+            ))),
             (Reject::Unreach(code, None), Family::V4) => {
                 to(To::Verdict(Verdict::Reject(RejectKind::Icmp(code))))
             }
-            (Reject::Unreach(code, None), Family::V6) => icmp6(code_of_six(code)),
+            // That ICMPv6 message tells of no MTU.
+            (Reject::Unreach(code, _), Family::V6) => icmp6(code_of_six(code)),
             (Reject::Unreach6(code), Family::V6) => icmp6(code),
             (Reject::Unreach6(_) | Reject::Reset6, Family::V4) => drop(),
             (Reject::Reset, _) | (Reject::Reset6, Family::V6) => {

@@ -11,7 +11,8 @@ use super::action::position;
 use super::formula::{Formula, and, constant, or};
 use super::frames::Layer;
 use super::literal::{Asked, Scope};
-use super::states::{look_of, places};
+use super::reach::Reach;
+use super::states::look_of;
 use super::tags::Tags;
 use super::{asks_for_the_pass, reach};
 use crate::dialect::ipfw::Ruleset;
@@ -75,7 +76,7 @@ fn looks(set: &Ruleset) -> Vec<bool> {
         .filter(|at| goes_on(&set.rules[*at].rule))
         .collect();
     match set.rules.iter().any(|one| look_of(&one.rule).is_some()) {
-        true => places(set, &spelled),
+        true => Reach::new(set, spelled).uncalled().into_looks(),
         false => vec![false; set.rules.len()],
     }
 }
@@ -106,7 +107,8 @@ fn rules_of(scope: &Scope<'_>, looks: &[bool], passed_over: &[bool]) -> Vec<Cand
         }
         // What is done before the first pattern is done for every packet.
         let always = rule.probability.is_some() || look_of(rule).is_some() && looks[at];
-        if matches!(rule.action, Action::CheckState(_)) && !always {
+        let marks = rule.log.is_some() || rule.tag.is_some();
+        if matches!(rule.action, Action::CheckState(_)) && !always && !marks {
             continue;
         }
         let asks = match always {

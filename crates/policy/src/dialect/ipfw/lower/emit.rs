@@ -9,6 +9,7 @@ use super::body::{At, Branch, branches};
 use super::formula::{Conjunction, is, is_not, simplified};
 use super::frames::Layer;
 use super::literal::Refused;
+use super::reach::{UNASKED, Ways};
 use super::states::{forgets, look_of};
 use super::{Lowering, RULES_MAX, Remembers};
 use crate::dialect::ipfw::LoadedRule;
@@ -16,9 +17,11 @@ use crate::dialect::ipfw::ast::{Action, Argument, InterfaceName, Pattern};
 use crate::dialect::ipfw::log;
 use crate::eval::ipfw::Pass;
 use crate::model::{
-    Cond, DynamicTest, Family, Flow, HistoryKind, Limit, LogOp, Op, Rule, RuleId, Statistic,
+    ChainId, Cond, DynamicTest, Family, Flow, HistoryKind, Limit, LogOp, Op, Rule, RuleId,
+    Statistic,
 };
 use crate::syntax::Diagnostic;
+use std::rc::Rc;
 
 /// Informational, as the original's lines are.
 const LOG_LEVEL: u8 = 6;
@@ -35,6 +38,19 @@ pub(super) struct Made {
     pub logs_apart: bool,
     /// Passes the rule over without counting.
     pub hidden: bool,
+    /// Of a call.
+    pub call: Called,
+}
+
+/// What a call is made with.
+#[derive(Clone, Copy)]
+pub(super) struct Called {
+    /// What is known of looks for states, see [`reach`](super::reach).
+    pub known: u64,
+    /// The position to come back to.
+    pub back: usize,
+    /// Nothing of the rule stands behind it, and the next rule is where it comes back to.
+    pub alone: bool,
 }
 
 /// A chain on its way.
@@ -42,32 +58,57 @@ pub(super) struct Listing {
     pub scope: (Family, Pass),
     /// Depth of calls, in a called range.
     pub depth: Option<usize>,
+    /// Which positions packets come to, and what they have looked up there; missing where no rule
+    /// asks for states, in the list that nobody calls.
+    pub ways: Option<Rc<Ways>>,
     /// Where each rule of the original begins.
     pub starts: Vec<usize>,
     /// Rules that skip to a position of the original.
     pub skips: Vec<(usize, usize)>,
 }
 
+impl Listing {
+    /// Whether a look for a state can find something.
+    pub fn must_look(&self, position: usize) -> bool {
+        self.ways.as_ref().is_none_or(|ways| ways.look_at(position))
+    }
+
+    /// What is known of looks where a rule acts.
+    fn known(&self, position: usize) -> u64 {
+        let ways = self.ways.as_ref();
+        ways.map_or(UNASKED, |ways| ways.known(position))
+    }
+
+    /// Whether packets come to a position of a called range. The list that nobody calls is made
+    /// whole, so that its rules are where the original's are.
+    fn has(&self, position: usize) -> bool {
+        let ways = self.ways.as_ref().filter(|_| self.depth.is_some());
+        ways.is_none_or(|ways| ways.come_to(position))
+    }
+}
+
 impl Lowering<'_> {
-    /// Rules of a chain: those at the wanted positions.
+    /// Rules of a chain: those at positions that packets come to, all but the default rule.
     pub(super) fn list(
         &mut self,
         scope: (Family, Pass),
-        wanted: &[bool],
         depth: Option<usize>,
+        ways: Option<Rc<Ways>>,
         rules: &mut Vec<Rule>,
     ) {
         let set = self.set;
+        let count = set.rules.len() - 1;
         let mut listing = Listing {
             scope,
             depth,
-            starts: Vec::with_capacity(wanted.len() + 1),
+            ways,
+            starts: Vec::with_capacity(count + 1),
             skips: Vec::new(),
         };
-        for (position, &wanted) in wanted.iter().enumerate() {
+        for position in 0..count {
             listing.starts.push(rules.len());
             let loaded = &set.rules[position];
-            if !wanted || !set.is_enabled(loaded.rule.set) {
+            if !listing.has(position) || !set.is_enabled(loaded.rule.set) {
                 continue;
             }
             if let Err(At(span, why)) = self.rule(position, &mut listing, rules) {
@@ -98,7 +139,7 @@ impl Lowering<'_> {
         let all = branches(&self.scope(listing.scope.0, listing.scope.1), &loaded.rule)?;
         let mut made = Vec::new();
         for branch in &all {
-            self.branch(loaded, listing, branch, &mut made)?;
+            self.branch(position, listing, branch, &mut made)?;
         }
         // What passes the rule over matters only in front of other alternatives.
         while made
@@ -159,12 +200,19 @@ impl Lowering<'_> {
 
     pub(super) fn branch(
         &mut self,
-        loaded: &LoadedRule,
+        position: usize,
         listing: &Listing,
         branch: &Branch,
         made: &mut Vec<Made>,
     ) -> Result<(), At> {
+        let set = self.set;
+        let loaded = &set.rules[position];
         let rule = &loaded.rule;
+        let call = Called {
+            known: listing.known(position),
+            back: set.position(rule.number + 1),
+            alone: false,
+        };
         if !branch.acts || branch.defers {
             made.extend(branch.formula.iter().map(|tests| Made {
                 tests: tests.clone(),
@@ -173,6 +221,7 @@ impl Lowering<'_> {
                 line: None,
                 logs_apart: false,
                 hidden: true,
+                call,
             }));
             return Ok(());
         }
@@ -233,6 +282,7 @@ impl Lowering<'_> {
                     line,
                     logs_apart: amount != 0 && logs,
                     hidden: *to == To::Nothing,
+                    call,
                 });
             }
         }
@@ -272,13 +322,11 @@ impl Lowering<'_> {
                 made[0].tests.push(is(chance));
             }
         }
-        let calls = made.iter().any(|one| matches!(one.to, To::Call(_)));
-        if calls && apart {
-            self.calls(position, listing, made, &mut ends, rules)?;
-        } else {
-            for one in made {
-                self.alternative(position, listing, one, &mut ends, rules)?;
-            }
+        if let [one] = made.as_mut_slice() {
+            one.call.alone = one.call.back == position + 1;
+        }
+        for one in made {
+            self.alternative(position, listing, one, &mut ends, rules)?;
         }
         let end = rules.len();
         for at in ends.into_iter().filter(|at| at + 1 < end) {
@@ -316,93 +364,57 @@ impl Lowering<'_> {
             To::Call(to) => {
                 let depth = listing.depth.unwrap_or(0) + 1;
                 let chain = self
-                    .called(listing.scope, to, depth)
+                    .called(listing.scope, (to, one.call.known), depth)
                     .map_err(|why| At(loaded.rule.action_place.0, why))?;
-                Flow::Jump(chain)
+                self.call(loaded, chain, one, listing, rules);
+                return Ok(());
             }
         };
-        let is_call = matches!(one.to, To::Call(_));
         rules.push(match one.hidden {
             true => Rule {
                 ops: one.ops,
                 ..self.hidden_rule(one.tests, flow)
             },
-            false => Rule {
-                id: loaded.id,
-                origin: self.origin(loaded.rule.place),
-                index: loaded.rule.number,
-                tests: one.tests,
-                ops: one.ops,
-                flow,
-                preset: loaded.counters,
-            },
+            false => self.visible(loaded, one, flow),
         });
-        let number = loaded.rule.number;
-        let next = set.position(number + 1);
-        if is_call && next > position + 1 {
-            // It comes back behind the number, not behind the rule; who wasn't called goes on here.
-            return self.beside_number(next, listing, ends, rules);
-        }
         Ok(())
     }
 
-    /// Rules behind a call whose number others have too: those who come back pass them over.
-    fn beside_number(
-        &mut self,
-        next: usize,
+    /// A rule of the original's, in the model.
+    fn visible(&self, loaded: &LoadedRule, one: Made, flow: Flow) -> Rule {
+        Rule {
+            id: loaded.id,
+            origin: self.origin(loaded.rule.place),
+            index: loaded.rule.number,
+            tests: one.tests,
+            ops: one.ops,
+            flow,
+            preset: loaded.counters,
+        }
+    }
+
+    /// A call: those who come back pass over what stands behind it, which is for those who were not
+    /// called.
+    fn call(
+        &self,
+        loaded: &LoadedRule,
+        chain: ChainId,
+        mut one: Made,
         listing: &mut Listing,
-        ends: &mut Vec<usize>,
         rules: &mut Vec<Rule>,
-    ) -> Result<(), At> {
-        // The call moves into the way of those who match, in front of which the others leave.
-        let Some(call) = rules.pop() else {
-            return Ok(());
-        };
+    ) {
+        let (call, flow) = (one.call, Flow::Jump(chain));
+        if call.alone {
+            rules.push(self.visible(loaded, one, flow));
+            return;
+        }
+        let tests = std::mem::take(&mut one.tests);
         let at = rules.len();
-        rules.push(self.hidden_rule(call.tests.clone(), Flow::Skip(at as u32 + 2)));
-        ends.push(at + 1);
+        rules.push(self.hidden_rule(tests, Flow::Skip(at as u32 + 2)));
+        rules.push(self.hidden_rule(Vec::new(), Flow::Skip(at as u32 + 4)));
+        rules.push(self.visible(loaded, one, flow));
+        listing.skips.push((rules.len(), call.back));
         rules.push(self.hidden_rule(Vec::new(), Flow::Next));
-        rules.push(Rule {
-            tests: Vec::new(),
-            ..call
-        });
-        listing.skips.push((rules.len(), next));
-        rules.push(self.hidden_rule(Vec::new(), Flow::Next));
-        Ok(())
-    }
-
-    /// Calls by several alternatives: each leads to its call, which is made once.
-    fn calls(
-        &mut self,
-        position: usize,
-        listing: &mut Listing,
-        made: Vec<Made>,
-        ends: &mut Vec<usize>,
-        rules: &mut Vec<Rule>,
-    ) -> Result<(), At> {
-        let set = self.set;
-        let loaded = &set.rules[position];
-        let mut doors = Vec::with_capacity(made.len());
-        for one in &made {
-            doors.push(rules.len());
-            rules.push(self.hidden_rule(one.tests.clone(), Flow::Next));
-        }
-        ends.push(rules.len());
-        rules.push(self.hidden_rule(Vec::new(), Flow::Next));
-        for (door, mut one) in doors.into_iter().zip(made) {
-            if one.hidden {
-                ends.push(door);
-                continue;
-            }
-            rules[door].flow = Flow::Skip(rules.len() as u32);
-            one.tests.clear();
-            self.alternative(position, listing, one, ends, rules)?;
-            listing
-                .skips
-                .push((rules.len(), set.position(loaded.rule.number + 1)));
-            rules.push(self.hidden_rule(Vec::new(), Flow::Next));
-        }
-        Ok(())
     }
 
     /// The line of a rule whose lines are counted, in front of it.

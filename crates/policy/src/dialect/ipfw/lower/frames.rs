@@ -163,8 +163,7 @@ impl Lowering<'_> {
         }
         self.begin(Layer::Bare, scope);
         let mut own = Vec::new();
-        let every = vec![true; self.set.rules.len() - 1];
-        self.list(scope, &every, None, &mut own);
+        self.list(scope, None, None, &mut own);
         own.push(self.last_rule());
         let chain = self.keep("frames without a packet".to_owned(), scope.0, own, None);
         self.begin(Layer::Frame, scope);

@@ -21,6 +21,7 @@ mod literal;
 mod lookup;
 mod names;
 mod reach;
+mod stack;
 mod stateful;
 mod states;
 mod tables;
@@ -43,8 +44,10 @@ use crate::syntax::{Diagnostic, Place, Sources, Span};
 use formula::{FIRST, WHOLE, is, is_not};
 use frames::Layer;
 use literal::{Refused, Scope};
+use reach::Reach;
 use states::States;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use tags::Tags;
 
 /// How to lower.
@@ -88,6 +91,7 @@ pub fn lower(
         found: Vec::new(),
         told: BTreeSet::new(),
         states: States::default(),
+        reach: Reach::new(set, Vec::new()),
         layer: Layer::Network,
         met: Vec::new(),
     };
@@ -145,11 +149,14 @@ struct Lowering<'a> {
     remembered: BTreeMap<(RuleId, Remembers), HistoryId>,
     /// Those of pipes, by number.
     piped: BTreeMap<u32, Piped>,
-    /// Chains of called ranges by family, pass and position; `None` while one is made.
-    called: BTreeMap<(Family, bool, usize), Option<ChainId>>,
+    /// Chains of called ranges by family, pass, position, and what is known there of looks for
+    /// states; `None` while one is made.
+    called: BTreeMap<(Family, bool, usize, u64), Option<ChainId>>,
     found: Vec<Diagnostic>,
     /// Rules that note flows.
     states: States,
+    /// Where packets can come to.
+    reach: Reach<'a>,
     /// Of which layer the packets are that a chain is made for.
     layer: Layer,
     /// Of frames: the rules that they can come to.
@@ -193,45 +200,6 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// On the original a packet that is accepted inside a called range takes the call along to its
-    /// output pass, and a `return` there goes back. Here the stack of calls ends with the pass.
-    fn stack(&mut self) {
-        let set = self.set;
-        let enabled = |at: &usize| set.is_enabled(set.rules[*at].rule.set);
-        let is_return = |at: &usize| matches!(set.rules[*at].rule.action, Action::Return);
-        let uncalled = reach::reachable(set, 0);
-        let found = (0..set.rules.len()).find(|at| uncalled[*at] && enabled(at) && is_return(at));
-        let Some(met) = found else {
-            return;
-        };
-        let accepts = |at: usize| {
-            let action = &set.rules[at].rule.action;
-            enabled(&at) && matches!(action, Action::Allow | Action::Forward { .. })
-        };
-        let leaves = set.rules.iter().any(|one| {
-            let Action::Call(argument) = one.rule.action else {
-                return false;
-            };
-            let numbers = reach::numbers(set, &one.rule, argument);
-            set.is_enabled(one.rule.set)
-                && numbers.into_iter().any(|number| {
-                    let there = reach::reachable(set, action::position(set, number));
-                    there
-                        .iter()
-                        .enumerate()
-                        .any(|(at, there)| *there && accepts(at))
-                })
-        });
-        if leaves {
-            let why = Refused {
-                what: "a `return` that packets reach uncalled, beside calls that accept,"
-                    .to_owned(),
-                help: "put a `skipto` around the called range, so that only calls lead there",
-            };
-            self.refuse(set.rules[met].rule.action_place.0, &why);
-        }
-    }
-
     fn origin(&self, place: Place) -> Origin {
         let position = self.sources.position(place.0);
         Origin {
@@ -259,8 +227,8 @@ impl<'a> Lowering<'a> {
         if set.settings.enable {
             self.without_packet((family, pass), &mut rules);
             self.unreadable(family, &mut rules);
-            let every = vec![true; set.rules.len() - 1];
-            self.list((family, pass), &every, None, &mut rules);
+            let ways = self.states.ways.clone();
+            self.list((family, pass), None, ways, &mut rules);
         }
         let chain = self.keep(name.to_owned(), family, rules, Some(policy));
         let table = self.layer.table();
@@ -357,14 +325,14 @@ impl<'a> Lowering<'a> {
         rules.push(self.hidden_rule(tests, drop));
     }
 
-    /// The chain of a called range.
+    /// The chain of a called range, for packets of which that is known when they are called.
     fn called(
         &mut self,
         (family, pass): (Family, Pass),
-        from: usize,
+        (from, known): (usize, u64),
         depth: usize,
     ) -> Result<ChainId, Refused> {
-        let key = (family, pass == Pass::In, from);
+        let key = (family, pass == Pass::In, from, known);
         match self.called.get(&key) {
             Some(Some(chain)) => return Ok(*chain),
             Some(None) => {
@@ -379,11 +347,11 @@ impl<'a> Lowering<'a> {
         }
         self.called.insert(key, None);
         let set = self.set;
-        let there = reach::reachable(set, from);
+        let ways = Rc::new(self.reach.called(from, known));
         let mut rules = Vec::new();
         let last = set.rules.len() - 1;
-        self.list((family, pass), &there[..last], Some(depth), &mut rules);
-        if there[last] {
+        self.list((family, pass), Some(depth), Some(ways.clone()), &mut rules);
+        if ways.come_to(last) {
             rules.push(self.last_rule());
         }
         let number = set.rules[from].rule.number;

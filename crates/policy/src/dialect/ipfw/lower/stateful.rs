@@ -7,8 +7,9 @@
 
 use super::action::To;
 use super::body::{At, Branch, branches};
-use super::emit::{Listing, Made};
+use super::emit::{Called, Listing, Made};
 use super::formula::{is, is_not};
+use super::reach::{behind_both, is_found_by};
 use super::states::{look_of, number_of_name};
 use super::{Lowering, Remembers};
 use crate::dialect::ipfw::ast::Action;
@@ -26,7 +27,6 @@ impl Lowering<'_> {
     ) -> Result<(), At> {
         let set = self.set;
         let loaded = &set.rules[position];
-        Self::refuse_state(&loaded.rule).map_err(|(span, why)| At(span, why))?;
         // Rules that go on behind this rule of the original.
         let mut ends = Vec::new();
         if let Some(units) = loaded.rule.probability {
@@ -35,10 +35,12 @@ impl Lowering<'_> {
             ends.push(rules.len());
             rules.push(self.hidden_rule(vec![is_not(chance)], Flow::Next));
         }
+        if matches!(loaded.rule.action, Action::CheckState(_)) {
+            self.marks(position, listing, rules)?;
+        }
         if let Some(name) = look_of(&loaded.rule)
-            && self.states.must_look(position, listing.depth.is_some())
+            && listing.must_look(position)
         {
-            let name = name.map_or(0, number_of_name);
             self.look(position, name, listing, rules)?;
         }
         let learner = self.states.learner(loaded.id);
@@ -54,33 +56,61 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// The logging and the tag of a `check-state`: of every packet, before the look is made.
+    fn marks(
+        &mut self,
+        position: usize,
+        listing: &mut Listing,
+        rules: &mut Vec<Rule>,
+    ) -> Result<(), At> {
+        let rule = &self.set.rules[position].rule;
+        if rule.log.is_none() && rule.tag.is_none() {
+            return Ok(());
+        }
+        let mut made = Vec::new();
+        for branch in branches(&self.scope(listing.scope.0, listing.scope.1), rule)? {
+            self.branch(position, listing, &branch, &mut made)?;
+        }
+        for one in made {
+            // All of them go on to the look.
+            self.alternative(position, listing, one, &mut Vec::new(), rules)?;
+        }
+        Ok(())
+    }
+
     /// Asks for the packet's state, and does what its rule says.
     fn look(
         &mut self,
         position: usize,
-        name: u32,
+        name: Option<&str>,
         listing: &mut Listing,
         rules: &mut Vec<Rule>,
     ) -> Result<(), At> {
-        let look = Cond::Dynamic(DynamicTest::Look(name));
-        if self.states.spelled.is_empty() {
+        let number = name.map_or(0, number_of_name);
+        let look = Cond::Dynamic(DynamicTest::Look(number));
+        let set = self.set;
+        let found = |at: &usize| is_found_by(&set.rules[*at].rule, name);
+        let parents: Vec<usize> = self.states.spelled.iter().copied().filter(found).collect();
+        if parents.is_empty() {
             rules.push(self.hidden_rule(vec![is(look)], Flow::AsLearned));
             return Ok(());
         }
         let door = rules.len();
         rules.push(self.hidden_rule(vec![is_not(look)], Flow::Next));
-        for parent in self.states.spelled.clone() {
-            self.as_parent(position, parent, listing, rules)?;
+        let known = self.reach.of_look(name);
+        for parent in parents {
+            self.as_parent((position, known), parent, listing, rules)?;
         }
         rules.push(self.hidden_rule(Vec::new(), Flow::AsLearned));
         rules[door].flow = Flow::Skip(rules.len() as u32);
         Ok(())
     }
 
-    /// What the rule at `parent` does with packets of its states that were found at `position`.
+    /// What the rule at `parent` does with packets of its states that were found at `position`,
+    /// with what is known of looks then.
     fn as_parent(
         &mut self,
-        position: usize,
+        (position, known): (usize, u64),
         parent: usize,
         listing: &mut Listing,
         rules: &mut Vec<Rule>,
@@ -96,6 +126,11 @@ impl Lowering<'_> {
             if let To::Position(to) = one.to {
                 one.to = To::Position(to.max(behind));
             }
+            one.call = Called {
+                known,
+                back: behind_both(set, parent, position),
+                alone: false,
+            };
             self.alternative(parent, listing, one, &mut ends, rules)?;
         }
         listing
@@ -116,7 +151,7 @@ impl Lowering<'_> {
             formula: vec![Vec::new()],
             ..branch.clone()
         };
-        self.branch(&self.set.rules[position], listing, &branch, &mut made)?;
+        self.branch(position, listing, &branch, &mut made)?;
         Ok(made)
     }
 

@@ -1,16 +1,17 @@
 //! Rules that note flows: who they are, how their states are kept, and where packets are asked for
 //! a state.
 //!
-//! In: a [`Ruleset`]. Out: learners, one for each enabled rule with a state; the places where a
-//! look can find something new; refusals. The first look under a name asks for the packet's state,
-//! and most lists have one name: behind it, nobody needs to ask again, which is seen here.
+//! In: a [`Ruleset`]. Out: learners, one for each enabled rule with a state; refusals. The first
+//! look under a name asks for the packet's state, and most lists have one name: behind it, nobody
+//! needs to ask again, which [`reach`] sees.
 
+use super::Lowering;
 use super::action::{Acting, To, position};
 use super::body::{At, is_limited_by_table, limits};
 use super::frames::Layer;
-use super::literal::{Refused, refused};
+use super::literal::Refused;
+use super::reach::{self, Reach, Ways};
 use super::tags::table_of;
-use super::{Lowering, reach};
 use crate::dialect::ipfw::ast::{Action, Argument, Rule, StateKind};
 use crate::dialect::ipfw::print;
 use crate::dialect::ipfw::{LoadedRule, Ruleset};
@@ -20,6 +21,7 @@ use crate::model::{
 };
 use crate::syntax::{Diagnostic, Span};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 /// States that the kernel's table has room for.
 const STATES_MAX: u32 = 1 << 16;
@@ -27,15 +29,6 @@ const STATES_MAX: u32 = 1 << 16;
 const PARENTS_MAX: u32 = 1 << 13;
 /// Rules with states whose action is more than a verdict.
 const SPELLED_MAX: usize = 256;
-/// Names that are told apart where places of looks are seen; further ones always look.
-const NAMES_MAX: usize = 62;
-
-/// Nobody has looked yet.
-const UNASKED: u64 = 1;
-/// Somebody has looked for all names.
-const ANY: u64 = 2;
-/// Nothing is known of looks.
-const UNKNOWN: u64 = u64::MAX;
 
 /// What is known about rules with states.
 #[derive(Debug, Default)]
@@ -46,10 +39,8 @@ pub(super) struct States {
     limited: HashMap<(RuleId, u32), LearnerId>,
     /// Positions of rules whose states do more than decide.
     pub spelled: Vec<usize>,
-    /// Whether looking at a position can find something, in the list that packets enter.
-    looks: Vec<bool>,
-    /// Whether some position does, or some rule notes flows.
-    any: bool,
+    /// The ways of packets that nobody called; missing where no rule asks for states or notes any.
+    pub ways: Option<Rc<Ways>>,
 }
 
 /// The number of a name; 0 is no name's.
@@ -128,77 +119,7 @@ impl States {
 
     /// Whether rules note flows, or ask for states.
     pub fn any(&self) -> bool {
-        self.any
-    }
-
-    /// Whether a look at a position must be made; in a called range it always is.
-    pub fn must_look(&self, position: usize, called: bool) -> bool {
-        called || self.looks[position]
-    }
-}
-
-/// Positions at which a look can be the first under its name.
-pub(super) fn places(set: &Ruleset, spelled: &[usize]) -> Vec<bool> {
-    let mut names: Vec<&str> = Vec::new();
-    let mut known = vec![0u64; set.rules.len() + 1];
-    let mut out = vec![false; set.rules.len()];
-    known[0] = UNASKED;
-    for (at, one) in set.rules.iter().enumerate() {
-        let (rule, before) = (&one.rule, known[at]);
-        if !set.is_enabled(rule.set) || before == 0 {
-            known[at + 1] |= before;
-            continue;
-        }
-        let mut after = before;
-        if let Some(name) = look_of(rule) {
-            let bit = match name {
-                None => ANY,
-                Some(name) => bit_of(&mut names, name),
-            };
-            let idle = ANY | if bit == UNKNOWN { 0 } else { bit };
-            out[at] = before & !idle != 0;
-            after = match (out[at], rule.probability) {
-                (true, None) => (before & ANY) | bit,
-                (true, Some(_)) => before | bit,
-                (false, _) => before,
-            };
-            for parent in spelled {
-                let forgotten = forgets(&set.rules[*parent].rule.action);
-                known[parent.max(&at) + 1] |= after | if forgotten { UNASKED } else { 0 };
-            }
-        }
-        match rule.action {
-            Action::Call(_) => known[position(set, rule.number + 1)] |= UNKNOWN,
-            Action::Skipto(argument) => {
-                for number in reach::numbers(set, rule, argument) {
-                    known[position(set, number.max(rule.number + 1))] |= after;
-                }
-            }
-            _ if forgets(&rule.action) => known[at + 1] |= UNASKED,
-            _ => {}
-        }
-        for parent in spelled.iter().filter(|_| out[at]) {
-            if let Action::Skipto(argument) = set.rules[*parent].rule.action {
-                // By `tablearg` it goes behind the two, which is known above.
-                for number in reach::numbers(set, &set.rules[*parent].rule, argument) {
-                    let to = position(set, number.max(set.rules[*parent].rule.number + 1));
-                    known[to.max(parent.max(&at) + 1)] |= after;
-                }
-            }
-        }
-        known[at + 1] |= after;
-    }
-    out
-}
-
-fn bit_of<'n>(names: &mut Vec<&'n str>, name: &'n str) -> u64 {
-    let at = names.iter().position(|one| *one == name).or_else(|| {
-        names.push(name);
-        Some(names.len() - 1)
-    });
-    match at {
-        Some(at) if at < NAMES_MAX => 1 << (at + 2),
-        _ => UNKNOWN,
+        self.ways.is_some()
     }
 }
 
@@ -208,7 +129,6 @@ impl Lowering<'_> {
         let set = self.set;
         let asked = |one: &LoadedRule| one.rule.state.is_some() || look_of(&one.rule).is_some();
         if !set.rules.iter().any(asked) {
-            self.states.looks = vec![false; set.rules.len()];
             return;
         }
         self.state_settings();
@@ -258,13 +178,12 @@ impl Lowering<'_> {
         if let Some(at) = self.states.spelled.get(SPELLED_MAX) {
             let why = Refused {
                 what: format!("more than {SPELLED_MAX} rules with states that do more than decide"),
-                help: "leave `log`, `tag`, `count` and `skipto` out of some",
+                help: "leave `log`, `tag`, `count`, `skipto` and `call` out of some",
             };
             self.refuse(set.rules[*at].rule.place.0, &why);
         }
-        self.states.looks = places(set, &self.states.spelled);
-        // Asked for every rule, so it is not counted each time.
-        self.states.any = self.states.looks.contains(&true) || !self.states.learners.is_empty();
+        self.reach = Reach::new(set, self.states.spelled.clone());
+        self.states.ways = Some(Rc::new(self.reach.uncalled()));
     }
 
     /// On the original `tablearg` is what was looked up last, and a jump keeps it for the rule that
@@ -381,34 +300,13 @@ impl Lowering<'_> {
             layer: Layer::Network,
         }
     }
-
-    /// What can't be enforced of a rule with a state, or of a `check-state`.
-    pub(super) fn refuse_state(rule: &Rule) -> Result<(), (Span, Refused)> {
-        if matches!(rule.action, Action::CheckState(_)) {
-            if rule.log.is_some() || rule.tag.is_some() {
-                let help = "put a `count` rule with it in front";
-                return refused("`log` or `tag` of a `check-state`", help)
-                    .map_err(|why| (rule.modifier_place.0, why));
-            }
-            return Ok(());
-        }
-        if rule.state.is_none() {
-            return Ok(());
-        }
-        let span = rule.action_place.0;
-        if matches!(rule.action, Action::Call(_) | Action::Return) {
-            let help = "note the flow in a rule of its own: `count ... record-state`";
-            return refused("a `call` or `return` that notes flows", help)
-                .map_err(|why| (span, why));
-        }
-        Ok(())
-    }
 }
 
 /// Whether what a rule with a state does depends on a table.
 fn acts_by_table(rule: &Rule) -> bool {
     let by_action = match rule.action {
         Action::Skipto(argument)
+        | Action::Call(argument)
         | Action::SetDscp(argument)
         | Action::SetMark(argument)
         | Action::Pipe(argument)

@@ -83,11 +83,11 @@ impl Printer<'_> {
         }
         // A lone comment is printed as the counting rule that it is.
         self.out += &action(&rule.action);
+        self.modifiers();
         if matches!(rule.action, Action::CheckState(_)) {
             self.comment();
             return;
         }
-        self.modifiers();
         if !self.form.brief {
             self.body();
         }
