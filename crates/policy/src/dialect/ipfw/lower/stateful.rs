@@ -63,12 +63,20 @@ impl Lowering<'_> {
         rules: &mut Vec<Rule>,
     ) -> Result<(), At> {
         let look = Cond::Dynamic(DynamicTest::Look(name));
+        // Who refuses the look tells its place.
+        let origin = self.origin(self.set.rules[position].rule.place);
         if self.states.spelled.is_empty() {
-            rules.push(self.hidden_rule(vec![is(look)], Flow::AsLearned));
+            rules.push(Rule {
+                origin,
+                ..self.hidden_rule(vec![is(look)], Flow::AsLearned)
+            });
             return Ok(());
         }
         let door = rules.len();
-        rules.push(self.hidden_rule(vec![is_not(look)], Flow::Next));
+        rules.push(Rule {
+            origin,
+            ..self.hidden_rule(vec![is_not(look)], Flow::Next)
+        });
         for parent in self.states.spelled.clone() {
             self.as_parent(position, parent, listing, rules)?;
         }
