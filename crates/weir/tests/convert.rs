@@ -169,6 +169,72 @@ fn states_are_left_to_the_result_only_where_all_of_them_pass() {
 }
 
 #[test]
+fn dynamic_rules_of_ipfw_are_left_to_tracking_and_made_of_it() {
+    let folder = Folder::new();
+    let rules = "add 100 check-state\n\
+                 add 200 allow tcp from any to any 22 in setup keep-state\n\
+                 add 300 allow udp from any to any 53 out keep-state\n";
+    folder.file("host.ipfw", rules);
+    let convert = |file: &str, to: &str| {
+        let wanted = ["convert", file, "--to", to, "--family", "ipv4", "--host"];
+        folder.weir(&[&wanted[..], &["--states=tracked"]].concat())
+    };
+    let run = convert("host.ipfw", "iptables").expect(0);
+    let go_on = "-A INPUT -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT";
+    assert!(run.out.lines().any(|line| line == go_on), "{}", run.out);
+    folder.file("host.v4", &run.out);
+    let run = convert("host.ipfw", "ipf").expect(0);
+    let kept = "pass in quick proto tcp from any to any port = 22 flags S/SA keep state";
+    assert!(run.out.lines().any(|line| line == kept), "{}", run.out);
+    folder.file("host.ipf", &run.out);
+    for file in ["host.v4", "host.ipf"] {
+        let run = convert(file, "ipfw").expect(0);
+        assert!(run.out.contains("check-state\n"), "{}", run.out);
+        assert!(run.out.contains(" 53 out keep-state\n"), "{}", run.out);
+    }
+    // What tracking can't do is named, where it stands.
+    let whole = "udp from any to any 53 out keep-state";
+    for (from, to, line, word) in [
+        ("setup keep-state", "setup limit src-addr 2", 2, "limit"),
+        ("add 300 allow", "add 300 deny", 3, "keep-state"),
+        (
+            "add 300 allow udp",
+            "add 300 allow log udp",
+            3,
+            "keep-state",
+        ),
+        (
+            whole,
+            "udp from any to any 53 out keep-state defer-action",
+            3,
+            "keep-state",
+        ),
+        (
+            "add 100",
+            "add 50 deny ip from 10.0.0.0/8 to any\nadd 100",
+            1,
+            "50",
+        ),
+        (whole, "udp from any to any 53 out", 3, "300"),
+    ] {
+        let bad = rules.replace(from, to);
+        assert_ne!(bad, rules);
+        folder.file("bad.ipfw", &bad);
+        let run = convert("bad.ipfw", "iptables").expect(3);
+        let column = bad.lines().nth(line - 1).and_then(|text| text.find(word));
+        let place = format!("bad.ipfw:{line}:{}\n", column.unwrap() + 1);
+        assert!(run.err.contains(&place), "{place}: {}", run.err);
+    }
+    // Without leave to do so, each of them is.
+    let run = folder
+        .weir(&["convert", "host.ipfw", "--to", "ipf"])
+        .expect(3);
+    for place in ["host.ipfw:1:", "host.ipfw:2:", "host.ipfw:3:"] {
+        assert!(run.err.contains(place), "{place}: {}", run.err);
+    }
+}
+
+#[test]
 fn several_files_need_a_name() {
     let folder = Folder::new();
     let mut rules = "table bad create type addr\n".to_owned();

@@ -15,7 +15,7 @@ use super::names::{Names, canonical, is_live, set_change};
 use super::space::Space;
 use super::walk::nested;
 use crate::eval::{Evaluator, Path};
-use crate::model::{Chain, ChainId, Cond, Flow, Hook, Op, Policy, Rule, Table, Test};
+use crate::model::{Chain, ChainId, Cond, DynamicTest, Flow, Hook, Op, Policy, Rule, Table, Test};
 use std::collections::{BTreeSet, HashMap};
 
 /// The packets of a way that may be treated differently.
@@ -220,7 +220,11 @@ fn text_of(policy: &Policy, names: &Names, rule: &Rule) -> Option<String> {
     if local {
         return None;
     }
-    let tests: Vec<String> = rule.tests.iter().map(|t| canonical(policy, t)).collect();
+    let tests: Vec<String> = rule
+        .tests
+        .iter()
+        .map(|test| of_states(policy, names, test).unwrap_or_else(|| canonical(policy, test)))
+        .collect();
     let ops: Vec<String> = rule
         .ops
         .iter()
@@ -240,6 +244,27 @@ fn text_of(policy: &Policy, names: &Names, rule: &Rule) -> Option<String> {
     };
     let proposes = names.proposers.contains(&rule.id);
     Some(format!("{tests:?} {unknown:?} {ops:?} {flow} {proposes}"))
+}
+
+/// What a test of ipfw's states says, by what both policies have in common.
+fn of_states(policy: &Policy, names: &Names, test: &Test) -> Option<String> {
+    let makers = &names.makers;
+    let text = |class: usize| makers.classes[class].text.clone();
+    let text = match test.cond {
+        Cond::Dynamic(DynamicTest::Of(rule)) => {
+            let classes = makers.stood_for(policy, rule).into_iter();
+            let texts: Vec<String> = classes.map(text).collect();
+            format!("of {texts:?}")
+        }
+        Cond::Dynamic(DynamicTest::Look(name)) => {
+            let shared = makers.named.get(&name);
+            let name = shared.map_or(format!("other {name}"), |shared| shared.to_string());
+            format!("look for {name} of {}", makers.fingerprint())
+        }
+        Cond::Learn(id) => text(*makers.class_of.get(&id)?),
+        _ => return None,
+    };
+    Some(format!("{} {text}", test.negate))
 }
 
 /// For each of `a` its partner in `b`: equal, and in the same order. Not always the most, but all

@@ -6,6 +6,7 @@
 
 use super::example::Valuation;
 use super::field::Field;
+use super::given::Asked;
 use super::names::Names;
 use super::space::Space;
 use super::walk::nested;
@@ -45,6 +46,13 @@ pub fn judge(
 ) -> Judged {
     let packet = valuation.packet(space, path);
     let fixed = fixed(policy, names, space, valuation);
+    let asked = Asked {
+        policy,
+        makers: &names.makers,
+        space,
+        valuation,
+    };
+    let fixed = asked.limited(fixed);
     let state = valuation.state();
     let begin = |evaluator: &mut Evaluator<'_>| {
         let mut passage = Passage::of(&packet);
@@ -65,6 +73,7 @@ pub fn judge(
     };
     let mut evaluator = Evaluator::new(&fixed, 0);
     evaluator.locals = valuation.locals(space.family);
+    asked.give(&mut evaluator, &packet, path);
     let mut passage = begin(&mut evaluator);
     if names.untracks {
         // Whether a rule in front of tracking takes the packet out of it is the evaluator's answer.
@@ -127,7 +136,7 @@ fn fixed<'p>(
     let mut out = policy.clone();
     for chain in &mut out.chains {
         for rule in &mut chain.rules {
-            if rule.flow == Flow::AsLearned {
+            if rule.flow == Flow::AsLearned && policy.dynamic.is_none() {
                 rule.flow = Flow::Verdict(Verdict::Accept);
             }
             let mut at = 0;

@@ -13,15 +13,20 @@
 //! packets, which is compared too. States of connections are what tracking finds; that is the same
 //! on both sides as long as both accept the same packets. Whether a packet belongs to a state that
 //! a rule has made is such a bit as well: compared is which packets make states, and how those are
-//! kept; then the same packets belong to them later, and get the same.
+//! kept; then the same packets belong to them later, and get the same. States of ipfw are told
+//! apart by what their rules do with later packets ([`makers`], [`dynamic`]).
 
 mod changed;
 mod classes;
 mod confirm;
 pub mod diagram;
+mod dynamic;
 mod example;
 pub mod field;
+mod given;
+mod makers;
 mod names;
+mod noting;
 mod reach;
 mod result;
 mod rows;
@@ -39,11 +44,12 @@ pub use names::Names;
 pub use reach::{Unreached, unreached};
 pub use result::{Comparison, Difference, Journey, Outcome};
 pub use space::{Space, Unknown};
-pub use state::{Compared, Effect, Mix, State, States, Who, verdict_word};
+pub use state::{Compared, Effect, Flows, Mix, State, States, Who, verdict_word};
 pub use walk::{Notes, Walk};
 
 use crate::eval::{Evaluator, Path};
-use crate::model::{Cond, CtState, Family, Keeper, Policy, Root, Rule, RuleId};
+use crate::model::{CtState, Family, Policy, Root};
+use makers::Makers;
 
 /// The ways through the host.
 pub const PATHS: [Path; 3] = [Path::Input, Path::Forward, Path::Output];
@@ -97,57 +103,29 @@ pub enum Refusal {
     /// Too many nodes.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
-    /// What ipfw's dynamic rules do depends on packets before, and is not compared.
-    #[error("ipfw's dynamic rules can't be compared yet")]
-    IsDynamic {
-        /// Whether it is in the first (0) or the second (1) policy.
-        side: usize,
-        /// The rule.
-        rule: RuleId,
-    },
     /// Frames of the link layer have rules of their own.
     #[error("net.link.ether.ipfw=1: what becomes of frames can't be compared; leave it at 0")]
     Frames,
 }
 
-/// Refuses policies with ipfw's dynamic rules, or with rules for frames.
-fn without_dynamic(policies: &[&Policy]) -> Result<(), Refusal> {
+/// Refuses policies with rules for frames.
+fn without_frames(policies: &[&Policy]) -> Result<(), Refusal> {
     let mut roots = policies.iter().flat_map(|policy| &policy.roots);
-    if roots.any(Root::is_of_frames) {
-        return Err(Refusal::Frames);
+    match roots.any(Root::is_of_frames) {
+        true => Err(Refusal::Frames),
+        false => Ok(()),
     }
-    for (side, policy) in policies.iter().enumerate() {
-        let rules = policy.chains.iter().flat_map(|chain| &chain.rules);
-        // What nobody wrote has no place to tell.
-        let (hidden, written): (Vec<_>, Vec<_>) =
-            rules.partition(|rule| rule.index == Rule::HIDDEN);
-        for rule in written.into_iter().chain(hidden) {
-            let mut asks = false;
-            for test in &rule.tests {
-                walk::nested(test, &mut |test| {
-                    asks |= match &test.cond {
-                        Cond::Dynamic(_) => true,
-                        Cond::Learn(id) => {
-                            let keeper = policy.learners[id.0 as usize].keeper;
-                            matches!(keeper, Keeper::Ipfw(_))
-                        }
-                        _ => false,
-                    };
-                });
-            }
-            if asks {
-                let rule = rule.id;
-                return Err(Refusal::IsDynamic { side, rule });
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Compares two policies.
 pub fn compare(old: &Policy, new: &Policy, options: &Options) -> Result<Comparison, Refusal> {
-    without_dynamic(&[old, new])?;
-    let names = [old, new].map(|policy| Names::of(policy, options.compared.logs));
+    without_frames(&[old, new])?;
+    let mut names = [old, new].map(|policy| Names::of(policy, options.compared.logs));
+    let makers = Makers::of(&[old, new], options.compared.logs);
+    for (names, makers) in names.iter_mut().zip(makers) {
+        names.makers = makers;
+        names.makers.first_packets = options.states.is_some();
+    }
     let mut out = Comparison::default();
     for &family in &options.families {
         for &path in &options.paths {

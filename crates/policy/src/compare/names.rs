@@ -7,10 +7,11 @@
 //! (recent, hashlimit) share memory by name. States that rules make are the same if how they are
 //! kept and what becomes of their packets are.
 
+use super::makers::{self, Makers};
 use super::walk::nested;
 use crate::model::{
-    Cond, Flow, HistoryId, HistoryKind, IcmpHeadTest, IpfKeeper, Keeper, LearnerId, Op, Policy,
-    Rule, RuleId, SetField, SetId, Test,
+    Cond, DynamicTest, Flow, HistoryId, HistoryKind, IcmpHeadTest, IpfKeeper, Keeper, LearnerId,
+    Op, Policy, Rule, RuleId, SetField, SetId, Test,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -45,6 +46,8 @@ pub struct Names {
     pub untracks: bool,
     /// Whether logs are compared.
     pub logs: bool,
+    /// Rules of ipfw that note flows.
+    pub makers: Makers,
 }
 
 impl Names {
@@ -52,6 +55,7 @@ impl Names {
     pub fn of(policy: &Policy, logs: bool) -> Self {
         let mut names = Names {
             logs,
+            makers: Makers::of(&[policy], logs).pop().unwrap_or_default(),
             ..Names::default()
         };
         let mut counts: HashMap<String, u32> = HashMap::new();
@@ -162,6 +166,7 @@ impl Names {
             nested(test, &mut |test| {
                 plain &= match test.cond {
                     Cond::ProposedBy(_) | Cond::IcmpHead(_) => false,
+                    Cond::Dynamic(_) | Cond::Learn(_) => false,
                     Cond::Mark { .. } => !self.marks,
                     Cond::Connmark { .. } => !self.connmarks && !self.untracks,
                     Cond::Tos { .. } | Cond::Dscp(_) | Cond::EcnIp(_) => !self.tos,
@@ -215,7 +220,8 @@ fn unknown((policy, chain): (&Policy, &str), test: &Test, before: &str) -> Optio
         Cond::Learn(id) => {
             let limited = match policy.learners[id.0 as usize].keeper {
                 Keeper::Ipf(keeper) => keeper.limit.is_some(),
-                Keeper::Ipfw(_) => true,
+                // See `makers`.
+                Keeper::Ipfw(_) => return None,
             };
             // A limit counts the states of its rule alone.
             let context = if limited { before } else { "" };
@@ -287,7 +293,10 @@ fn learner(policy: &Policy, id: LearnerId) -> String {
     let learner = &policy.learners[id.0 as usize];
     let mut text = match learner.keeper {
         Keeper::Ipf(keeper) => ipf_state(policy, &keeper),
-        Keeper::Ipfw(keeper) => format!("{MAKES_A_STATE} {keeper:?}"),
+        Keeper::Ipfw(keeper) => {
+            let name = makers::name_of(policy, keeper.name);
+            format!("{MAKES_A_STATE} {}", makers::in_words(&keeper, name))
+        }
     };
     let [four, six] = learner.verdicts.map(super::verdict_word);
     let _ = write!(text, "; its packets: {four}");
@@ -362,6 +371,7 @@ pub fn canonical(policy: &Policy, test: &Test) -> String {
     let text = match &test.cond {
         Cond::History(id) => history(policy, *id),
         Cond::Learn(id) => learner(policy, *id),
+        Cond::Dynamic(DynamicTest::Of(_)) => "of the rule's states".to_owned(),
         Cond::Set { set, fields } => membership(policy, *set, fields),
         Cond::Any(tests) => {
             let all: Vec<String> = tests.iter().map(|test| canonical(policy, test)).collect();

@@ -332,7 +332,8 @@ impl Pair<'_> {
         let [old, new] = [&states[0], &states[1]].map(outcome);
         let confirmed = [(&old, &judged[0]), (&new, &judged[1])]
             .into_iter()
-            .all(|(says, is)| self.agrees(says, is, &example));
+            .enumerate()
+            .all(|(side, (says, is))| self.agrees(side, says, is, &example));
         Difference {
             packet: example.packet(self.space, self.path),
             state: example.state(),
@@ -346,7 +347,7 @@ impl Pair<'_> {
     }
 
     /// Whether the evaluator says of the example what its class says.
-    fn agrees(&self, says: &Outcome, is: &Judged, example: &Valuation) -> bool {
+    fn agrees(&self, side: usize, says: &Outcome, is: &Judged, example: &Valuation) -> bool {
         let compared = self.options.compared;
         let dropped = |verdict: Verdict| match verdict {
             Verdict::Reject(_) if !compared.answers => Verdict::Drop,
@@ -361,9 +362,11 @@ impl Pair<'_> {
         let changes = says.verdict != Verdict::Accept
             || !compared.changes
             || mark(says.mark) == is.mark && tos == is.tos;
-        dropped(is.verdict) == says.verdict
-            && is.by == says.by.filter(|_| !says.cut_short)
-            && changes
+        let by = says.by.filter(|_| !says.cut_short);
+        // Any of the rules whose states get the same.
+        let makers = &self.names[side].makers;
+        let as_its_state = || makers.are_one_class(self.policies[side], [by, is.by]);
+        dropped(is.verdict) == says.verdict && (is.by == by || as_its_state()) && changes
     }
 }
 

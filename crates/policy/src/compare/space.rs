@@ -9,7 +9,7 @@ use super::diagram::{Diagram, NO, Node, QuickMap, TooLarge};
 use super::field::{Field, OPAQUE};
 use crate::eval::Path;
 use crate::model::{Cond, Family, IfPattern, Policy, RuleId, Test};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 pub(super) const TCP: u8 = 6;
 const SCTP: u8 = 132;
@@ -58,6 +58,8 @@ pub struct Space {
     pub interface_words: Vec<String>,
     /// Conditions that are no functions of the packet, in the order of their bits.
     pub unknowns: Vec<Unknown>,
+    /// Packets that can have a state of ipfw, by the text of its class.
+    pub(super) possible: HashMap<String, Node>,
     patterns: BTreeSet<IfPattern>,
     numbers: QuickMap<u64, Vec<u32>>,
     functions: u32,
@@ -82,6 +84,7 @@ impl Space {
             interface_words,
             patterns,
             unknowns: Vec::new(),
+            possible: HashMap::new(),
             numbers: QuickMap::default(),
             functions: 0,
         }

@@ -76,6 +76,10 @@ pub enum Effect {
     Mss(Option<u16>),
     /// Its state decided, which a rule made for a packet before.
     AsItsState,
+    /// A rule of ipfw noted its flow; how.
+    Noted(String),
+    /// A state of ipfw was found, and lives on; whose.
+    Refreshed(String),
     /// The TTL or hop limit changes.
     Ttl(TtlOp),
 }
@@ -99,8 +103,30 @@ pub struct State {
     pub class: Option<u32>,
     /// Whether tracking was told to leave it alone.
     pub untracked: bool,
+    /// What is known of its states of ipfw.
+    pub flows: Flows,
     /// What lasts, in order.
     pub effects: Vec<Effect>,
+}
+
+/// What is known of the states of ipfw that a packet's flow has. Classes are those of
+/// [`super::makers::Makers`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flows {
+    /// The name of the last look (0: all names).
+    pub looked: Option<u32>,
+    /// A state was noted since.
+    pub noted: bool,
+    /// The class of the state that the last look found.
+    pub found: Option<usize>,
+    /// Names and classes of states made on this way, the newest first.
+    pub known: Vec<(usize, usize)>,
+    /// How many were made on this way.
+    pub made: u32,
+    /// Counters of limits that they took places of.
+    pub taken: Vec<usize>,
+    /// How often what was known of the flow was forgotten.
+    pub age: u32,
 }
 
 /// A change of a state.
@@ -136,6 +162,25 @@ pub enum Change {
     Untrack,
     /// Something that lasts.
     Does(Effect),
+    /// A pass begins: nobody has looked for states.
+    BeginPass,
+    /// What was found out of the flow's states holds no more.
+    Unknow,
+    /// States of a name were looked for; the class of the one that was found.
+    Looked(u32, Option<usize>),
+    /// A flow is taken as noted.
+    Noted,
+    /// A state of this name and class is made, which may take a place of a counter.
+    Made {
+        /// Name.
+        name: usize,
+        /// Class.
+        class: usize,
+        /// Counter.
+        counter: Option<usize>,
+        /// Whether it is surely there as long as the packet is.
+        lasts: bool,
+    },
 }
 
 impl State {
@@ -150,6 +195,7 @@ impl State {
             tos: (0xff, 0),
             class: None,
             untracked: false,
+            flows: Flows::default(),
             effects: Vec::new(),
         }
     }
@@ -196,8 +242,43 @@ impl State {
             Change::Class(class) => next.class = Some(*class),
             Change::Untrack => next.untracked = true,
             Change::Does(effect) => next.effects.push(effect.clone()),
+            of_flows => next.flows.apply(of_flows),
         }
         next
+    }
+}
+
+impl Flows {
+    fn apply(&mut self, change: &Change) {
+        match *change {
+            Change::BeginPass => (self.looked, self.noted, self.found) = (None, false, None),
+            Change::Unknow => {
+                self.known.clear();
+                self.taken.clear();
+                self.age += 1;
+            }
+            Change::Looked(name, found) => {
+                (self.looked, self.noted, self.found) = (Some(name), false, found);
+            }
+            Change::Noted => self.noted = true,
+            Change::Made {
+                name,
+                class,
+                counter,
+                lasts,
+            } => {
+                self.noted = true;
+                self.made += 1;
+                match lasts {
+                    true => {
+                        self.known.insert(0, (name, class));
+                        self.taken.extend(counter);
+                    }
+                    false => self.apply(&Change::Unknow),
+                }
+            }
+            _ => {}
+        }
     }
 }
 
@@ -304,6 +385,7 @@ impl States {
             other => other,
         });
         out.standing = None;
+        out.flows = Flows::default();
         if !accepted || !compared.changes {
             (out.mark, out.tos, out.class) = (Mix::OWN, (0xff, 0), None);
         }
@@ -313,6 +395,7 @@ impl States {
         out.untracked &= compared.memory;
         out.effects.retain(|effect| match effect {
             Effect::Asked(_) | Effect::Set(_) => compared.memory,
+            Effect::Noted(_) | Effect::Refreshed(_) => compared.memory,
             Effect::Logged(_) => compared.logs,
             Effect::Mss(_) | Effect::Ttl(_) => accepted && compared.changes,
             Effect::AsItsState => true,

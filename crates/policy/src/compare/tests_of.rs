@@ -5,6 +5,7 @@
 
 use super::diagram::{NO, Node, TooLarge, YES};
 use super::field::Field;
+use super::makers::keeper;
 use super::names::{Named, is_live};
 use super::space::{Space, Unknown};
 use super::state::Who;
@@ -74,6 +75,14 @@ impl Walk<'_, '_> {
                 let has = self.flow(live)?;
                 let yes = self.unknown(rule, number, out)?;
                 self.space.having(has, yes)?
+            }
+            Cond::Dynamic(test) => {
+                let yes = self.asks(*test, (rule.0, number.0), out)?;
+                self.space.either(yes)?
+            }
+            Cond::Learn(id) if keeper(self.policy, *id).is_some() => {
+                let yes = self.note(*id, (rule.0, number.0), out)?;
+                self.space.either(yes)?
             }
             Cond::History(_)
             | Cond::Learned

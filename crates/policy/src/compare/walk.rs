@@ -10,6 +10,7 @@
 use super::diagram::{NO, Node, TooLarge, YES, leaf};
 use super::field::Field;
 use super::names::Names;
+use super::noting::is_counted_line;
 use super::space::Space;
 use super::state::{Change, Effect, Mix, State, States, Who, mss};
 use crate::eval::{Evaluator, Path};
@@ -42,6 +43,8 @@ pub struct Walk<'a, 'p> {
     pub(super) hook: Hook,
     /// Whether tracking has looked at the packet.
     pub(super) looked: bool,
+    /// Classes of states of ipfw that some packet made.
+    pub(super) made: BTreeSet<usize>,
     /// How often a chain was gone into on this way.
     visits: HashMap<ChainId, u32>,
 }
@@ -55,6 +58,8 @@ pub(super) struct Matched {
     pub hot: Node,
     /// Things that remember, and who asks them.
     pub asked: Vec<(Node, u32)>,
+    /// The packets, with what is known of their states.
+    pub live: Node,
 }
 
 impl<'a, 'p> Walk<'a, 'p> {
@@ -77,6 +82,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             reached: vec![false; policy.rule_count as usize],
             hook: Hook::Prerouting,
             looked: false,
+            made: BTreeSet::new(),
             visits: HashMap::new(),
         }
     }
@@ -87,6 +93,7 @@ impl<'a, 'p> Walk<'a, 'p> {
         self.visits.clear();
         let start = leaf(self.states.number(State::start()));
         let mut live = self.space.diagram.select(packets, start, NO)?;
+        let mut first = true;
         for &hook in Evaluator::hooks(path) {
             self.hook = hook;
             for table in [Table::Raw, Table::Mangle, Table::Filter] {
@@ -94,6 +101,7 @@ impl<'a, 'p> Walk<'a, 'p> {
                 let Some(root) = self.policy.root(self.space.family, hook, table) else {
                     continue;
                 };
+                live = self.begin_pass(std::mem::take(&mut first), live)?;
                 live = self.chain(root.chain, live, 0)?;
                 live = self.change(YES, live, &Change::GoOn)?;
             }
@@ -201,7 +209,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             return Ok(live);
         }
         let matched = self.matched(rule, chain, live)?;
-        let mut live = live;
+        let mut live = matched.live;
         for (who, asked) in &matched.asked {
             live = self.change(*who, live, &Change::Does(Effect::Asked(*asked)))?;
         }
@@ -248,6 +256,9 @@ impl<'a, 'p> Walk<'a, 'p> {
             Flow::Jump(target) => (Some(target), at + 1),
             Flow::Goto(target) => (Some(target), end),
             Flow::Head { group, .. } => (Some(group), at + 1),
+            Flow::AsLearned if self.policy.dynamic.is_some() => {
+                return self.as_noted(rule, yes, live);
+            }
             Flow::AsLearned => {
                 let live = self.change(yes, live, &Change::Does(Effect::AsItsState))?;
                 let change = Change::Decide(Verdict::Accept, self.who(rule.id));
@@ -281,9 +292,8 @@ impl<'a, 'p> Walk<'a, 'p> {
 
     /// Whether a rule that goes on leaves no trace that anybody compares.
     fn does_nothing(&self, rule: &Rule) -> bool {
-        rule.ops.iter().all(|op| !self.names.matters(op))
-            && self.names.is_plain(rule)
-            && self.policy.short_goes_on
+        let plain = rule.ops.iter().all(|op| !self.names.matters(op)) && self.names.is_plain(rule);
+        (plain || is_counted_line(rule, self.names.logs)) && self.policy.short_goes_on
     }
 
     /// All tests of a rule.
@@ -297,6 +307,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             yes: YES,
             hot: NO,
             asked: Vec::new(),
+            live,
         };
         let visit = self.visits.get(&chain).copied().unwrap_or(1);
         let mut at = 0;

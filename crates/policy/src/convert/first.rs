@@ -327,7 +327,7 @@ pub fn without_states(policy: &Policy) -> Policy {
             let looks = rule
                 .tests
                 .iter()
-                .any(|test| matches!(test.cond, Cond::Learned));
+                .any(|test| matches!(test.cond, Cond::Learned | Cond::Dynamic(_)));
             let at_the_end = rule.index == Rule::HIDDEN && rule.tests.iter().any(learns);
             // What is left of a rule that could make no state.
             let failed = matches!(rule.flow, Flow::Next | Flow::Verdict(Verdict::Drop))
@@ -349,5 +349,6 @@ pub fn without_states(policy: &Policy) -> Policy {
         chain.rules = kept;
     }
     out.learners.clear();
+    out.dynamic = None;
     out
 }

@@ -137,7 +137,7 @@ pub fn convert(
     }
     let mut work = source.policy.clone();
     if options.tracked {
-        tracked::check(source, options)?;
+        tracked::check(source, options).map_err(sorted)?;
         work = first::without_states(&work);
     }
     let mut found: Vec<Diagnostic> = Vec::new();

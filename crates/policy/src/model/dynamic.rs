@@ -4,6 +4,7 @@
 //! and rules are numbers here that stay what they are from one policy to the next.
 
 use super::RuleId;
+use std::collections::BTreeMap;
 
 /// `keep-state`, `record-state`, `limit` and `set-limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,4 +46,6 @@ pub struct Dynamic {
     pub keep_alive: bool,
     /// Rules that are there but off: their states stay, and are not found.
     pub off: Vec<u64>,
+    /// Names of flows, by number.
+    pub names: BTreeMap<u32, String>,
 }

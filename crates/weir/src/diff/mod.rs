@@ -10,12 +10,10 @@ mod words;
 pub use report::{print, report};
 
 use crate::exit::{Exit, failure};
-use crate::input::{Loaded, told};
+use crate::input::Loaded;
 use crate::rules::Places;
-use weir_policy::compare::{Comparison, Options, Refusal, compare};
-use weir_policy::convert::span_of;
+use weir_policy::compare::{Comparison, Options, compare};
 use weir_policy::model::RuleId;
-use weir_policy::syntax::{Diagnostic, Severity};
 
 /// One of the two sides.
 pub struct Side<'a> {
@@ -32,27 +30,9 @@ impl Side<'_> {
     }
 }
 
-/// Compares; what can't be compared is refused, with its place where that is one rule.
+/// Compares; what can't be compared is refused.
 pub fn exactly(sides: [&Loaded; 2], options: &Options) -> anyhow::Result<Comparison> {
     let policies = [sides[0].policy()?, sides[1].policy()?];
-    compare(policies[0], policies[1], options).map_err(|refusal| {
-        if let Refusal::IsDynamic { side, rule } = refusal {
-            let (loaded, policy) = (sides[side.min(1)], policies[side.min(1)]);
-            if let Some(place) = Places::of(policy).get(rule) {
-                const WORDS: [&str; 6] = [
-                    "check-state",
-                    "keep-state",
-                    "record-state",
-                    "set-limit",
-                    "limit",
-                    "defer-action",
-                ];
-                let span = span_of(place.origin, &WORDS, &loaded.sources);
-                let help = "`weir replay` judges packets by both";
-                let found = Diagnostic::unsupported(span, refusal.to_string()).help(help);
-                told::tell(&[found], &loaded.sources, Severity::Error);
-            }
-        }
-        failure(Exit::Unsupported, refusal.to_string())
-    })
+    compare(policies[0], policies[1], options)
+        .map_err(|refusal| failure(Exit::Unsupported, refusal.to_string()))
 }

@@ -141,7 +141,7 @@ fn change(difference: &Difference) -> &'static str {
         _ => {}
     }
     let traces = |outcome: &Outcome| {
-        let lasting = |effect: &&Effect| matches!(effect, Effect::Asked(_) | Effect::Set(_));
+        let lasting = |effect: &&Effect| remembers(effect) || matches!(effect, Effect::Set(_));
         let all: Vec<Effect> = outcome
             .effects
             .iter()
@@ -185,6 +185,14 @@ fn side_report(outcome: &Outcome, side: &Side<'_>, journey: &Journey, change: &s
     }
 }
 
+/// Whether it only shows in what becomes of later packets.
+fn remembers(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Asked(_) | Effect::Noted(_) | Effect::Refreshed(_)
+    )
+}
+
 /// What was done beside the verdict; what was asked only where nothing else differs.
 fn effects(outcome: &Outcome, journey: &Journey, asked: bool) -> Vec<String> {
     let mut out = Vec::new();
@@ -207,9 +215,14 @@ fn effects(outcome: &Outcome, journey: &Journey, asked: bool) -> Vec<String> {
     let shown = outcome
         .effects
         .iter()
-        .filter(|effect| asked || !matches!(effect, Effect::Asked(_)));
+        .filter(|effect| asked || !remembers(effect));
     out.extend(shown.map(|effect| match effect {
-        Effect::Asked(unknown) => format!("asks {}", journey.unknowns[*unknown as usize].text),
+        Effect::Asked(unknown) => {
+            let text = journey.unknowns[*unknown as usize].text.as_str();
+            let limit = text.strip_prefix("room in the limit: ");
+            let limit = limit.and_then(|limit| limit.split(';').next());
+            format!("asks {}", limit.unwrap_or(text))
+        }
         Effect::Logged(record) => format!("logs {record}"),
         Effect::Set(change) => change.clone(),
         Effect::Mss(Some(value)) => format!("MSS at most {value}"),
@@ -218,6 +231,8 @@ fn effects(outcome: &Outcome, journey: &Journey, asked: bool) -> Vec<String> {
         Effect::Ttl(TtlOp::Lower(by)) => format!("TTL - {by}"),
         Effect::Mss(None) => "MSS by the path".to_owned(),
         Effect::AsItsState => "as its state says".to_owned(),
+        Effect::Noted(state) => format!("keeps a state ({state})"),
+        Effect::Refreshed(state) => format!("goes on with its state ({state})"),
     }));
     out
 }

@@ -42,7 +42,7 @@ pub fn phrases(class: &Class, journey: &Journey, places: [&Places<'_>; 2]) -> Ve
             .filter_map(|(rule, places)| places.location((*rule)?.0))
             .collect();
         if let Some(phrase) = of_states(&unknown.text, *holds) {
-            out.push(phrase.to_owned());
+            out.push(phrase);
             continue;
         }
         let holds = if *holds { "holds" } else { "does not hold" };
@@ -59,7 +59,19 @@ pub fn phrases(class: &Class, journey: &Journey, places: [&Places<'_>; 2]) -> Ve
 }
 
 /// What is asked of states that rules make.
-fn of_states(text: &str, holds: bool) -> Option<&'static str> {
+fn of_states(text: &str, holds: bool) -> Option<String> {
+    if let Some(state) = text.strip_prefix("state of ipfw: ") {
+        let of = if holds { "of a state" } else { "of no state" };
+        return Some(format!("{of} ({state})"));
+    }
+    if let Some(limit) = text.strip_prefix("room in the limit: ") {
+        let words = if holds {
+            "within the limit"
+        } else {
+            "above the limit"
+        };
+        return Some(format!("{words} ({limit})"));
+    }
     let phrases = [
         (
             "state of a packet",
@@ -73,9 +85,20 @@ fn of_states(text: &str, holds: bool) -> Option<&'static str> {
             "state kept:",
             ["no state can be made", "a state can be made"],
         ),
+        (
+            "room for the state",
+            ["with no room for more states", "with room for its state"],
+        ),
+        (
+            "newest state of the packet",
+            [
+                "with a newer state of another name",
+                "with no newer state of another name",
+            ],
+        ),
     ];
     let found = phrases.iter().find(|(begin, _)| text.contains(begin));
-    found.map(|(_, words)| words[usize::from(holds)])
+    found.map(|(_, words)| words[usize::from(holds)].to_owned())
 }
 
 /// What kind of condition it is, by its text.

@@ -89,14 +89,22 @@ impl Lowering<'_> {
         let number = name.map_or(0, number_of_name);
         let look = Cond::Dynamic(DynamicTest::Look(number));
         let set = self.set;
+        // Who refuses the look tells its place.
+        let origin = self.origin(set.rules[position].rule.place);
         let found = |at: &usize| is_found_by(&set.rules[*at].rule, name);
         let parents: Vec<usize> = self.states.spelled.iter().copied().filter(found).collect();
         if parents.is_empty() {
-            rules.push(self.hidden_rule(vec![is(look)], Flow::AsLearned));
+            rules.push(Rule {
+                origin,
+                ..self.hidden_rule(vec![is(look)], Flow::AsLearned)
+            });
             return Ok(());
         }
         let door = rules.len();
-        rules.push(self.hidden_rule(vec![is_not(look)], Flow::Next));
+        rules.push(Rule {
+            origin,
+            ..self.hidden_rule(vec![is_not(look)], Flow::Next)
+        });
         let known = self.reach.of_look(name);
         for parent in parents {
             self.as_parent((position, known), parent, listing, rules)?;

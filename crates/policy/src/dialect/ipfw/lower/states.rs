@@ -243,6 +243,7 @@ impl Lowering<'_> {
             parents_max: settings.dyn_parent_max,
             keep_alive: settings.dyn_keepalive,
             off: Vec::new(),
+            names: state_names(self.set),
         };
         let too_many = [
             ("dyn_max", settings.dyn_max, STATES_MAX),

@@ -1,0 +1,395 @@
+//! States of ipfw in a walk: looks, what is found, and flows that are noted.
+//!
+//! In: the questions of the model, and the packets that come to them. Out: for which they hold, and
+//! the packets with what is known of their states. Which states a packet's flow has when it comes
+//! is one bit for each name and class, the same on both sides; what the walk itself makes of them
+//! is followed as `eval` does it. A look that finds nothing leaves no trace; one that does
+//! refreshes the state, which is compared, as are flows that are noted, and places taken of limits.
+
+use super::diagram::{NO, Node, TooLarge, YES};
+use super::field::Field;
+use super::makers::keeper;
+use super::noting::{are_few, reversed};
+use super::space::{Header, Space, Unknown};
+use super::state::{Change, Effect, Flows, Who};
+use super::walk::{Matched, Walk};
+use crate::model::{Cond, DynamicTest, Family, LearnerId, RejectKind, Rule, RuleId, Verdict};
+
+const RST: u128 = 4;
+/// The name that stands for all.
+const ANY: u32 = 0;
+
+/// The text of a packet's belonging to a state of a class.
+pub fn of_class(text: &str, age: u32) -> String {
+    aged(format!("{OF_A_CLASS} {text}"), age)
+}
+
+/// The text of a state's being newer than those of other names.
+pub fn newest(name: usize, age: u32) -> String {
+    aged(format!("newest state of the packet has name {name}"), age)
+}
+
+/// The text of there being room for one more state, after some were made.
+pub fn room(made: u32) -> String {
+    match made {
+        0 => ROOM.to_owned(),
+        made => format!("{ROOM} and {made} others"),
+    }
+}
+
+/// The text of a limit's letting one more flow be noted, after some were.
+pub fn place(text: &str, taken: usize, age: u32) -> String {
+    let more = match taken {
+        0 => String::new(),
+        taken => format!(" and {taken} others"),
+    };
+    aged(format!("{PLACE} {text}{more}"), age)
+}
+
+fn aged(text: String, age: u32) -> String {
+    match age {
+        0 => text,
+        age => format!("{text} ({age} later)"),
+    }
+}
+
+/// The begin of the texts of what states of ipfw a packet has.
+pub const OF_A_CLASS: &str = "state of ipfw:";
+/// The begin of the text of there being room in the table.
+pub const ROOM: &str = "room for the state";
+/// The begin of the texts of limits.
+pub const PLACE: &str = "room in the limit:";
+
+/// A class, and the packets that have such a state; those of a list are apart from each other.
+type Present = Vec<(usize, Node)>;
+
+impl Walk<'_, '_> {
+    /// What is known of the states of packets that are still on their way, each once, with those
+    /// packets.
+    fn flows(&mut self, live: Node) -> Result<Vec<(Flows, Node)>, TooLarge> {
+        let leaves = self.space.diagram.leaves(live);
+        let states = leaves.iter().filter_map(|leaf| self.states.get(*leaf));
+        let mut all: Vec<Flows> = Vec::new();
+        for state in states.filter(|state| state.verdict.is_none()) {
+            if !all.contains(&state.flows) {
+                all.push(state.flows.clone());
+            }
+        }
+        let mut out = Vec::with_capacity(all.len());
+        for one in all {
+            let here =
+                self.where_state(live, |state| state.verdict.is_none() && state.flows == one)?;
+            out.push((one, here));
+        }
+        Ok(out)
+    }
+
+    /// A pass begins. States of IPv6 link-local addresses are those of one interface.
+    pub(super) fn begin_pass(&mut self, first: bool, live: Node) -> Result<Node, TooLarge> {
+        if self.policy.dynamic.is_none() {
+            return Ok(live);
+        }
+        let live = self.change(YES, live, &Change::BeginPass)?;
+        if first || self.space.family == Family::V4 {
+            return Ok(live);
+        }
+        let local = [(0xfe80 << 112, (0xfec0 << 112) - 1)];
+        let src = self.space.diagram.among(Field::Src, &local)?;
+        let dst = self.space.diagram.among(Field::Dst, &local)?;
+        let either = self.space.diagram.or(src, dst)?;
+        self.change(either, live, &Change::Unknow)
+    }
+
+    /// A question about the packet's states.
+    pub(super) fn asks(
+        &mut self,
+        test: DynamicTest,
+        by: (RuleId, usize),
+        out: &mut Matched,
+    ) -> Result<Node, TooLarge> {
+        match test {
+            DynamicTest::Look(name) => self.look(name, by, out),
+            DynamicTest::Of(rule) => {
+                let classes = self.names.makers.stood_for(self.policy, rule);
+                self.where_state(out.live, |state| {
+                    state.flows.found.is_some_and(|one| classes.contains(&one))
+                })
+            }
+            DynamicTest::Forget => {
+                let forget = Change::BeginPass;
+                out.live = self.change(out.yes, out.live, &forget)?;
+                Ok(YES)
+            }
+        }
+    }
+
+    fn look(
+        &mut self,
+        name: u32,
+        by: (RuleId, usize),
+        out: &mut Matched,
+    ) -> Result<Node, TooLarge> {
+        let mut yes = NO;
+        for (flows, here) in self.flows(out.live)? {
+            if flows.looked == Some(ANY) || flows.looked == Some(name) {
+                continue;
+            }
+            let come = self.space.diagram.and(here, out.yes)?;
+            let mut left = come;
+            for (class, set) in self.present(name, &flows, by)? {
+                let found = self.space.diagram.and(here, set)?;
+                yes = self.space.diagram.or(yes, found)?;
+                let found = self.space.diagram.and(come, set)?;
+                left = self.space.diagram.without(left, found)?;
+                let looked = Change::Looked(name, Some(class));
+                out.live = self.change(found, out.live, &looked)?;
+                out.live = self.refreshed(class, found, out.live)?;
+            }
+            out.live = self.change(left, out.live, &Change::Looked(name, None))?;
+        }
+        Ok(yes)
+    }
+
+    fn refreshed(&mut self, class: usize, of: Node, live: Node) -> Result<Node, TooLarge> {
+        let text = self.names.makers.classes[class].text.clone();
+        self.change(of, live, &Change::Does(Effect::Refreshed(text)))
+    }
+
+    /// The states that packets have under a name.
+    fn present(
+        &mut self,
+        name: u32,
+        flows: &Flows,
+        by: (RuleId, usize),
+    ) -> Result<Present, TooLarge> {
+        let makers = &self.names.makers;
+        if name != ANY {
+            let Some(&name) = makers.named.get(&name) else {
+                return Ok(Vec::new());
+            };
+            return self.present_of(name, flows, by);
+        }
+        // What was made on this way is newer than all others.
+        if let Some((_, class)) = flows.known.first() {
+            return Ok(vec![(*class, YES)]);
+        }
+        let mut each = Vec::new();
+        for name in 0..makers.names {
+            each.push(self.present_of(name, flows, by)?);
+        }
+        let mut out = Vec::new();
+        let mut taken = NO;
+        for (name, present) in each.iter().enumerate() {
+            let mut later = NO;
+            for (_, set) in each[name + 1..].iter().flatten() {
+                later = self.space.diagram.or(later, *set)?;
+            }
+            let mut first = self.space.diagram.not(later)?;
+            if later != NO {
+                let newest = self.bit(newest(name, flows.age), by)?;
+                first = self.space.diagram.or(first, newest)?;
+            }
+            let first = self.space.diagram.without(first, taken)?;
+            for (class, set) in present {
+                let here = self.space.diagram.and(*set, first)?;
+                taken = self.space.diagram.or(taken, here)?;
+                out.push((*class, here));
+            }
+        }
+        Ok(out)
+    }
+
+    fn present_of(
+        &mut self,
+        name: usize,
+        flows: &Flows,
+        by: (RuleId, usize),
+    ) -> Result<Present, TooLarge> {
+        if let Some((_, class)) = flows.known.iter().find(|known| known.0 == name) {
+            return Ok(vec![(*class, YES)]);
+        }
+        let makers = &self.names.makers;
+        if makers.first_packets {
+            return Ok(Vec::new());
+        }
+        let classes = makers.classes.iter().enumerate();
+        let named = classes.filter(|(_, class)| class.visible && class.name == name);
+        let named: Vec<usize> = named.map(|one| one.0).collect();
+        let mut out = Vec::new();
+        let mut left = YES;
+        for class in named {
+            let text = of_class(&self.names.makers.classes[class].text, flows.age);
+            let bit = self.bit(text, by)?;
+            let possible = self.possible(class)?;
+            let set = self.space.diagram.and(bit, possible)?;
+            let set = self.space.diagram.and(set, left)?;
+            left = self.space.diagram.without(left, set)?;
+            // One that this policy doesn't make is none to it.
+            if self.names.makers.stands[class].is_some() {
+                out.push((class, set));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Packets that can have a state of a class: one of its rules noted a packet of the flow, which
+    /// went either way.
+    fn possible(&mut self, class: usize) -> Result<Node, TooLarge> {
+        let own = &self.names.makers.classes[class];
+        if let Some(known) = self.space.possible.get(&own.text) {
+            return Ok(*known);
+        }
+        // Nothing is noted of a packet whose header is cut short.
+        let short = self.space.short()?;
+        let mut all = self.space.diagram.not(short)?;
+        for sides in &own.flows {
+            let rules = &sides[self.space.family as usize];
+            if sides.iter().all(Vec::is_empty) {
+                continue;
+            }
+            let mut any = NO;
+            for conds in rules {
+                for turned in [false, true] {
+                    let one = self.space.of_flow(conds, turned, are_few(rules))?;
+                    any = self.space.diagram.or(any, one)?;
+                }
+            }
+            all = self.space.diagram.and(all, any)?;
+        }
+        self.space.possible.insert(own.text.clone(), all);
+        Ok(all)
+    }
+
+    /// Notes the packets' flows.
+    pub(super) fn note(
+        &mut self,
+        id: LearnerId,
+        by: (RuleId, usize),
+        out: &mut Matched,
+    ) -> Result<Node, TooLarge> {
+        let (makers, mut yes) = (&self.names.makers, NO);
+        let class = makers.class_of[&id];
+        let own = makers.classes[class].clone();
+        let name = keeper(self.policy, id).map_or(ANY, |keeper| keeper.name);
+        let (lasts, first_packets) = (makers.lasting, makers.first_packets);
+        let short = self.space.short()?;
+        for (flows, here) in self.flows(out.live)? {
+            let here = self.space.diagram.without(here, short)?;
+            let come = self.space.diagram.and(here, out.yes)?;
+            if come == NO {
+                continue;
+            }
+            let mut placed = here;
+            if let (Some(counter), false) = (own.counter, first_packets) {
+                let taken = flows.taken.iter().filter(|one| **one == counter).count();
+                let text = place(&own.text, taken, flows.age);
+                let number = self.numbered(text, by);
+                let asked = Change::Does(Effect::Asked(number));
+                out.live = self.change(come, out.live, &asked)?;
+                let mut bit = self.space.holds(number)?;
+                for lower in self.names.makers.below(class) {
+                    let text = place(&self.names.makers.classes[lower].text, taken, flows.age);
+                    let rules = [None; 2];
+                    let other = self.space.unknown(Unknown { text, rules });
+                    let other = self.space.holds(other)?;
+                    bit = self.space.diagram.or(bit, other)?;
+                }
+                placed = self.space.diagram.and(here, bit)?;
+            }
+            let mut left = placed;
+            if flows.looked != Some(name) || flows.noted {
+                for (class, set) in self.present(name, &flows, by)? {
+                    let there = self.space.diagram.and(placed, set)?;
+                    left = self.space.diagram.without(left, there)?;
+                    yes = self.space.diagram.or(yes, there)?;
+                    let there = self.space.diagram.and(there, come)?;
+                    out.live = self.change(there, out.live, &Change::Noted)?;
+                    out.live = self.refreshed(class, there, out.live)?;
+                }
+            }
+            if !first_packets {
+                let bit = self.bit(room(flows.made), by)?;
+                left = self.space.diagram.and(left, bit)?;
+            }
+            yes = self.space.diagram.or(yes, left)?;
+            let made = self.space.diagram.and(left, come)?;
+            if made != NO {
+                self.made.insert(class);
+            }
+            let noted = Change::Does(Effect::Noted(own.text.clone()));
+            out.live = self.change(made, out.live, &noted)?;
+            let change = Change::Made {
+                name: own.name,
+                class,
+                counter: own.counter,
+                lasts,
+            };
+            out.live = self.change(made, out.live, &change)?;
+        }
+        Ok(yes)
+    }
+
+    /// What the rules of the states say that were found.
+    pub(super) fn as_noted(&mut self, rule: &Rule, of: Node, live: Node) -> Result<Node, TooLarge> {
+        let mut live = live;
+        for (flows, here) in self.flows(live)? {
+            let learner = flows
+                .found
+                .and_then(|class| self.names.makers.stands[class]);
+            let here = self.space.diagram.and(here, of)?;
+            let Some(learner) = learner else {
+                let change = Change::Decide(Verdict::Drop, self.who(rule.id));
+                live = self.change(here, live, &change)?;
+                continue;
+            };
+            let learner = &self.policy.learners[learner.0 as usize];
+            let verdict = learner.verdict(self.space.family);
+            let who: Who = self.who(learner.rule);
+            let mut drops = NO;
+            if verdict == Verdict::Reject(RejectKind::TcpReset) {
+                let tcp = self.space.readable(Header::Tcp)?;
+                let plain = self.space.diagram.masked(Field::Flags, 0, RST)?;
+                let resettable = self.space.diagram.and(tcp, plain)?;
+                drops = self.space.diagram.without(here, resettable)?;
+            }
+            live = self.change(drops, live, &Change::Decide(Verdict::Drop, who))?;
+            live = self.change(here, live, &Change::Decide(verdict, who))?;
+        }
+        Ok(live)
+    }
+
+    fn bit(&mut self, text: String, by: (RuleId, usize)) -> Result<Node, TooLarge> {
+        let number = self.numbered(text, by);
+        self.space.holds(number)
+    }
+
+    fn numbered(&mut self, text: String, by: (RuleId, usize)) -> u32 {
+        let number = self.space.unknown(Unknown {
+            text,
+            rules: [None; 2],
+        });
+        let told = &mut self.space.unknowns[number as usize].rules[usize::from(self.side)];
+        told.get_or_insert(by);
+        number
+    }
+}
+
+impl Space {
+    /// Packets of which conditions on their flow hold, or of whose answers they do.
+    fn of_flow(&mut self, conds: &[Cond], turned: bool, exact: bool) -> Result<Node, TooLarge> {
+        let mut all = YES;
+        for cond in conds {
+            if !exact && !matches!(cond, Cond::Proto(_)) {
+                continue;
+            }
+            let cond = match turned {
+                true => reversed(cond),
+                false => cond.clone(),
+            };
+            if let Some(truth) = self.pure(&cond)? {
+                all = self.diagram.and(all, truth.yes)?;
+            }
+        }
+        Ok(all)
+    }
+}
