@@ -57,7 +57,8 @@ const FEATURES: u32 = layout::FEATURE_CHANGES
     | layout::FEATURE_PAYLOAD
     | layout::FEATURE_ICMP_HEAD
     | layout::FEATURE_KEEP_ALIVE
-    | layout::FEATURE_ROUTES;
+    | layout::FEATURE_ROUTES
+    | layout::FEATURE_CHUNKS;
 
 /// Features that an image asks for; 0 for one that is no image, which the programs do not walk.
 pub fn features(image: &[u8]) -> u32 {

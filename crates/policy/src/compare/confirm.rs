@@ -171,8 +171,29 @@ fn fix(
         cond => {
             if let Some(named) = names.get(rule, number, cond) {
                 let holds = texts.get(named.text.as_str()).copied().unwrap_or(false);
-                *cond = always(holds);
+                *cond = match cond {
+                    Cond::SctpChunks { kind, .. } => chunks(*kind, holds),
+                    _ => always(holds),
+                };
             }
         }
+    }
+}
+
+/// A test that says of all chunks of SCTP what one of this kind is taken to say; where they end
+/// before their packet does, it drops the packet where that one would.
+fn chunks(kind: u8, holds: bool) -> Cond {
+    let nothing = |kind| Cond::SctpChunks {
+        kind,
+        types: [0; 4],
+        flags: Vec::new(),
+    };
+    match (kind, holds) {
+        // Said before the end is met.
+        (1, true) => Cond::SrcPort(crate::model::RangeSet::range(0, u16::MAX)),
+        (2, false) => Cond::SrcPort(crate::model::RangeSet::default()),
+        // All of none are there, and none is one of none.
+        (_, true) => nothing(0),
+        (_, false) => nothing(1),
     }
 }

@@ -65,6 +65,11 @@ fn header(rng: &mut Rng) -> Aside {
                 mask: value | rng.u8(..16),
             }
         }
+        1 if rng.bool() => {
+            let mask = *pick(rng, &[0xff, 0x0c, 0x84, 0x88]);
+            let value = *pick(rng, &[0x80, 0x84, 0x88, 0x8c, 0x20, 0x40, 4, 8]) & mask;
+            Aside::Headers { value, mask }
+        }
         1 => Aside::Extensions(*pick(rng, &[1, 2, 4, 0x45, 0x10, 0x80])),
         _ => {
             let first = *pick(rng, &[0, 1, 100, 5000, 1 << 31]);

@@ -2,10 +2,11 @@
 
 use fastrand::Rng;
 use weir_policy::model::{
-    AddrMatch, Chain, ChainId, ChainPolicy, Cmp, Cond, Counters, CtState, Family, Flow, HistoryId,
-    HistoryKind, HistoryObject, Hook, IfPattern, Limit, LogOp, NamedSet, Op, Origin, PacketType,
-    Policy, RangeSet, RejectKind, ReversePath, Root, Rule, RuleId, SetDimension, SetEntry,
-    SetField, SetId, SetPart, SourceId, StateMask, Statistic, Table, Test, Verdict,
+    AddrMatch, Chain, ChainId, ChainPolicy, ChunkFlags, Cmp, Cond, Counters, CtState, Family, Flow,
+    HistoryId, HistoryKind, HistoryObject, Hook, IfPattern, Limit, LogOp, MarkShift, NamedSet, Op,
+    Origin, PacketType, Policy, RangeSet, RejectKind, ReversePath, Root, Rule, RuleId,
+    SetDimension, SetEntry, SetField, SetId, SetPart, SourceId, StateMask, Statistic, Table, Test,
+    Verdict,
 };
 
 use super::{Shape, chance, pick};
@@ -298,14 +299,17 @@ impl Maker {
                 (Table::Mangle, 0) => Op::SetConnmark {
                     value: self.rng.u32(..8),
                     mask: 0xf,
+                    shift: mark_shift(&mut self.rng),
                 },
                 (Table::Mangle, 1) => Op::SaveConnmark {
                     nf_mask: 0xff,
                     ct_mask: 0xff,
+                    shift: mark_shift(&mut self.rng),
                 },
                 (Table::Mangle, _) => Op::RestoreConnmark {
                     nf_mask: 0xf,
                     ct_mask: 0xf,
+                    shift: mark_shift(&mut self.rng),
                 },
                 _ => Op::Log(LogOp {
                     level: 6,
@@ -365,8 +369,16 @@ impl Maker {
             let pattern = interface(rng);
             push(rng, Cond::OutIface(pattern), 20);
         }
-        for cond in transport(rng, family) {
-            push(rng, cond, 8);
+        let conds = transport(rng, family);
+        // Chunks are asked of SCTP alone, in every language.
+        let of_chunks = |cond: &Cond| matches!(cond, Cond::SctpChunks { .. });
+        let chunks = conds.iter().any(of_chunks);
+        for cond in conds {
+            let negated = match cond {
+                Cond::Proto(_) if chunks => 0,
+                _ => 8,
+            };
+            push(rng, cond, negated);
         }
         if self.shape.state && chance(rng, 20) && table != Table::Raw {
             let mut mask = StateMask(rng.u8(1..32));
@@ -522,7 +534,37 @@ fn transport(rng: &mut Rng, family: Family) -> Vec<Cond> {
         );
         out.push(Cond::TcpFlags { mask, value });
     }
+    if proto == 132 && chance(rng, 70) {
+        out.push(chunks(rng));
+    }
     out
+}
+
+fn mark_shift(rng: &mut Rng) -> MarkShift {
+    MarkShift {
+        right: rng.bool(),
+        bits: *pick(rng, &[0, 0, 0, 1, 2, 31]),
+    }
+}
+
+fn chunks(rng: &mut Rng) -> Cond {
+    let kinds = [0u8, 1, 6, 14];
+    let types = kinds.iter().filter(|_| rng.bool());
+    let types = types.fold(0, |all, kind| all | 1u64 << kind);
+    let mut flags: Vec<ChunkFlags> = kinds[..rng.usize(..=4)]
+        .iter()
+        .map(|&kind| {
+            let mask = rng.u8(1..4);
+            let value = rng.u8(..4) & mask;
+            ChunkFlags { kind, mask, value }
+        })
+        .collect();
+    flags.retain(|row| types >> row.kind & 1 == 1);
+    Cond::SctpChunks {
+        kind: rng.u8(..3),
+        types: [types, 0, 0, 0],
+        flags,
+    }
 }
 
 /// Conditions that real files use now and then.
