@@ -88,7 +88,8 @@ impl Walk<'_, '_> {
                 self.space.either(yes)?
             }
             Cond::SctpChunks { kind, flags, .. } if !flags.is_empty() => {
-                let yes = self.unknown(rule, number, out)?;
+                let unknown = self.unknown(rule, number, out)?;
+                let yes = self.space.of_some_chunk(*kind, unknown)?;
                 let short = self.space.short()?;
                 self.space.chunked(*kind, yes, short)?
             }

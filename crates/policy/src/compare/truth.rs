@@ -205,6 +205,20 @@ impl Space {
         Ok(Some(Truth { hot, ..truth }))
     }
 
+    /// What a test of chunks with flags says, where it is not known which: without a chunk, that
+    /// there is none of them (1), or none but them (2).
+    pub(super) fn of_some_chunk(&mut self, kind: u8, unknown: Node) -> Result<Node, TooLarge> {
+        let d = &mut self.diagram;
+        let low = d.masked(Field::ChunksLow, 0, u128::MAX)?;
+        let high = d.masked(Field::ChunksHigh, 0, u128::MAX)?;
+        let none = d.and(low, high)?;
+        match kind {
+            0 => Ok(unknown),
+            1 => d.without(unknown, none),
+            _ => d.or(unknown, none),
+        }
+    }
+
     /// A test of SCTP chunks, of which `yes` says what it does where they end with the packet;
     /// `hot` are packets dropped for want of the header.
     pub(super) fn chunked(&mut self, kind: u8, yes: Node, hot: Node) -> Result<Truth, TooLarge> {

@@ -2,11 +2,10 @@
 
 use fastrand::Rng;
 use weir_policy::model::{
-    AddrMatch, Chain, ChainId, ChainPolicy, ChunkFlags, Cmp, Cond, Counters, CtState, Family, Flow,
-    HistoryId, HistoryKind, HistoryObject, Hook, IfPattern, Limit, LogOp, MarkShift, NamedSet, Op,
-    Origin, PacketType, Policy, RangeSet, RejectKind, ReversePath, Root, Rule, RuleId,
-    SetDimension, SetEntry, SetField, SetId, SetPart, SourceId, StateMask, Statistic, Table, Test,
-    Verdict,
+    AddrMatch, Chain, ChainId, ChainPolicy, Cmp, Cond, Counters, CtState, Family, Flow, HistoryId,
+    HistoryKind, HistoryObject, Hook, IfPattern, Limit, LogOp, NamedSet, Op, Origin, PacketType,
+    Policy, RangeSet, RejectKind, ReversePath, Root, Rule, RuleId, SetDimension, SetEntry,
+    SetField, SetId, SetPart, SourceId, StateMask, Statistic, Table, Test, Verdict,
 };
 
 use super::{Shape, chance, pick};
@@ -299,17 +298,17 @@ impl Maker {
                 (Table::Mangle, 0) => Op::SetConnmark {
                     value: self.rng.u32(..8),
                     mask: 0xf,
-                    shift: mark_shift(&mut self.rng),
+                    shift: super::aside::mark_shift(&mut self.rng),
                 },
                 (Table::Mangle, 1) => Op::SaveConnmark {
                     nf_mask: 0xff,
                     ct_mask: 0xff,
-                    shift: mark_shift(&mut self.rng),
+                    shift: super::aside::mark_shift(&mut self.rng),
                 },
                 (Table::Mangle, _) => Op::RestoreConnmark {
                     nf_mask: 0xf,
                     ct_mask: 0xf,
-                    shift: mark_shift(&mut self.rng),
+                    shift: super::aside::mark_shift(&mut self.rng),
                 },
                 _ => Op::Log(LogOp {
                     level: 6,
@@ -535,36 +534,9 @@ fn transport(rng: &mut Rng, family: Family) -> Vec<Cond> {
         out.push(Cond::TcpFlags { mask, value });
     }
     if proto == 132 && chance(rng, 70) {
-        out.push(chunks(rng));
+        out.push(super::aside::chunks(rng));
     }
     out
-}
-
-fn mark_shift(rng: &mut Rng) -> MarkShift {
-    MarkShift {
-        right: rng.bool(),
-        bits: *pick(rng, &[0, 0, 0, 1, 2, 31]),
-    }
-}
-
-fn chunks(rng: &mut Rng) -> Cond {
-    let kinds = [0u8, 1, 6, 14];
-    let types = kinds.iter().filter(|_| rng.bool());
-    let types = types.fold(0, |all, kind| all | 1u64 << kind);
-    let mut flags: Vec<ChunkFlags> = kinds[..rng.usize(..=4)]
-        .iter()
-        .map(|&kind| {
-            let mask = rng.u8(1..4);
-            let value = rng.u8(..4) & mask;
-            ChunkFlags { kind, mask, value }
-        })
-        .collect();
-    flags.retain(|row| types >> row.kind & 1 == 1);
-    Cond::SctpChunks {
-        kind: rng.u8(..3),
-        types: [types, 0, 0, 0],
-        flags,
-    }
 }
 
 /// Conditions that real files use now and then.
