@@ -368,9 +368,10 @@ impl Maker {
             let pattern = interface(rng);
             push(rng, Cond::OutIface(pattern), 20);
         }
-        let conds = transport(rng, family);
-        // Chunks are asked of SCTP alone, in every language.
+        let mut conds = transport(rng, family);
+        // Chunks are asked of SCTP alone, and by iptables alone.
         let of_chunks = |cond: &Cond| matches!(cond, Cond::SctpChunks { .. });
+        conds.retain(|cond| !self.shape.lists || !of_chunks(cond));
         let chunks = conds.iter().any(of_chunks);
         for cond in conds {
             let negated = match cond {
