@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use weir_engine::packet::{self, Arrival};
-use weir_policy::model::{Facts, Family, Fragment, Hook, Packet, Transport};
+use weir_policy::model::{Facts, Family, Fragment, Hook, Packet, SctpChunk, Transport};
 
 fn random_transport(random: &mut Rng, family: Family, depth: u32) -> (u8, Transport) {
     let (src_port, dst_port) = (random.u16(..), random.u16(..));
@@ -30,18 +30,20 @@ fn random_transport(random: &mut Rng, family: Family, depth: u32) -> (u8, Transp
             Transport::Udp { src_port, dst_port },
         ),
         5 => {
-            let chunks = [
-                random.u64(..) & random.u64(..) & random.u64(..),
-                0,
-                0,
-                random.u64(..) & 7,
-            ];
+            let mut chunk = || SctpChunk {
+                kind: random.u8(..),
+                flags: random.u8(..),
+            };
+            let chunks: Vec<SctpChunk> = (0..40).map(|_| chunk()).collect();
+            let chunks = chunks[random.usize(..40)..].to_vec();
+            let broken = random.bool();
             (
                 132,
                 Transport::Sctp {
                     src_port,
                     dst_port,
                     chunks,
+                    broken,
                 },
             )
         }

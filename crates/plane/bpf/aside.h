@@ -34,6 +34,7 @@ enum weir_aside {
 	WEIR_ASIDE_ETHERNET_TYPE = 20,
 	WEIR_ASIDE_ETHERNET_MASKED = 21,
 	WEIR_ASIDE_ETHERNET_AMONG = 22,
+	WEIR_ASIDE_HEADERS = 23,
 };
 
 enum weir_word_kind {
@@ -343,6 +344,8 @@ __noinline int test_fact(struct walk *w, __u32 test_at)
 
 static __always_inline int test_aside(struct walk *w, const struct weir_residual *t, __u32 test_at)
 {
+	if (t->small == WEIR_ASIDE_HEADERS)
+		return test_headers(w, t->a, t->b);
 #ifdef WEIR_FRAMES
 	if (t->small >= WEIR_ASIDE_ETHERNET_BARE)
 		return test_ethernet(w, test_at);

@@ -163,4 +163,93 @@ __noinline int test_extensions(struct walk *w, __u32 wanted)
 	return found ? WEIR_HOLDS : WEIR_FAILS;
 }
 
+enum weir_header_bit {
+	WEIR_HEADER_HOPOPTS = 1,
+	WEIR_HEADER_DSTOPTS = 2,
+	WEIR_HEADER_ROUTING = 4,
+	WEIR_HEADER_FRAGMENT = 8,
+	WEIR_HEADER_AH = 16,
+	WEIR_HEADER_ESP = 32,
+	WEIR_HEADER_NOTHING = 64,
+	WEIR_HEADER_UPPER = 128,
+};
+#define WEIR_HEADERS_MAX 256
+
+struct headers_walk {
+	__u64 base;
+	__u32 at;		/* of the next header */
+	__u32 next;		/* and what it is */
+	__u32 length;
+	__u32 readable;
+	__u32 found;
+	__u32 lost;		/* they can't be followed */
+};
+
+static __always_inline __u32 header_bit(__u32 next)
+{
+	switch (next) {
+	case IPPROTO_HOPOPTS:
+		return WEIR_HEADER_HOPOPTS;
+	case IPPROTO_DSTOPTS:
+		return WEIR_HEADER_DSTOPTS;
+	case IPPROTO_ROUTING:
+		return WEIR_HEADER_ROUTING;
+	case IPPROTO_FRAGMENT:
+		return WEIR_HEADER_FRAGMENT;
+	case IPPROTO_AH:
+		return WEIR_HEADER_AH;
+	case IPPROTO_ESP:
+		return WEIR_HEADER_ESP;
+	case IPPROTO_NONE:
+		return WEIR_HEADER_NOTHING;
+	}
+	return WEIR_HEADER_UPPER;
+}
+
+static long header_next(__u32 number, struct headers_walk *h)
+{
+	const struct in6_addr___local *head;
+	__u32 bit = header_bit(h->next), size;
+
+	if (bit == WEIR_HEADER_NOTHING)
+		h->found |= bit;
+	if (bit >= WEIR_HEADER_NOTHING)
+		return 1;
+	if (h->at + 2 > h->readable) {
+		h->lost = 1;
+		return 1;
+	}
+	h->found |= bit;
+	if (bit == WEIR_HEADER_ESP)
+		return 1;
+	head = BYTES_AT(h->base + h->at);
+	size = head->in6_u.u6_addr8[1];
+	if (h->next == IPPROTO_AH)
+		size = (size + 2) * 4;
+	else
+		size = h->next == IPPROTO_FRAGMENT ? 8 : (size + 1) * 8;
+	h->next = head->in6_u.u6_addr8[0];
+	h->at += size;
+	return h->at > h->length;
+}
+
+/* What an IPv6 packet consists of; a fragment's payload is followed as if it were whole. */
+__noinline int test_headers(struct walk *w, __u32 value, __u32 mask)
+{
+	struct headers_walk h = { .at = 40 };
+
+	if (!w || w->packet.family != 6)
+		return WEIR_ABSENT;
+	h.base = w->seen.bytes.base;
+	h.length = w->packet.length;
+	h.readable = h.length < w->seen.bytes.have ? h.length : w->seen.bytes.have;
+	h.next = packet_byte(&w->seen, 6);
+	bpf_loop(WEIR_HEADERS_MAX, header_next, &h, 0);
+	if (h.lost)
+		return WEIR_ABSENT;
+	if (h.next != IPPROTO_ESP && h.next != IPPROTO_NONE)
+		h.found |= WEIR_HEADER_UPPER;
+	return (h.found & mask) == value;
+}
+
 #endif

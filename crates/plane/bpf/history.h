@@ -112,6 +112,24 @@ __noinline int history_limit(__u32 slot, __u32 offset, __u64 now_ms)
 	return 0;
 }
 
+/* Counts a packet of a key; whether the rate is kept. */
+static __always_inline bool history_sample(volatile __u64 *place, const struct history_record *r,
+					   __u64 now_ms)
+{
+	__u64 passed = now_ms > place[6] ? now_ms - place[6] : 0, count = place[5];
+
+	if (passed >= r->c) {
+		__u64 packets = count & ~HISTORY_EXCEEDED;
+
+		if (passed > HISTORY_PASSED_MAX)
+			passed = HISTORY_PASSED_MAX;
+		count = packets > passed * r->a / r->c ? HISTORY_EXCEEDED : 0;
+		place[6] = now_ms;
+	}
+	place[5] = ++count;
+	return count <= r->b;
+}
+
 __noinline int history_hash_limit(__u32 slot, __u32 offset, const struct weir_packet *p,
 				  __u64 now_ms)
 {
@@ -174,6 +192,12 @@ __noinline int history_hash_limit(__u32 slot, __u32 offset, const struct weir_pa
 		place[4] = key[4] | (place[4] & HISTORY_LOCK);
 		place[5] = 0;
 		place[6] = now_ms;
+	}
+	if (r->flags & HISTORY_SAMPLED) {
+		enough = history_sample(place, r, now_ms);
+		place[7] = now_ms + r->span;
+		history_unlock(memory, bucket);
+		return enough != above;
 	}
 	if (r->flags & HISTORY_BYTES) {
 		per_ms = r->a;

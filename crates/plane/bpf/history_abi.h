@@ -38,6 +38,7 @@ enum history_flag {
 	HISTORY_UPDATE = 1 << 13,
 	HISTORY_REMOVE = 1 << 14,
 	HISTORY_KEYED = 1 << 15,
+	HISTORY_SAMPLED = 1 << 16,
 };
 
 struct history_record {
@@ -62,6 +63,10 @@ _Static_assert(sizeof(struct history_record) == 64, "a cache line");
 #define HISTORY_USED (1ULL << 32)
 #define HISTORY_V6 (1ULL << 33)
 #define HISTORY_LOCK (1ULL << 63)	/* of the first place: the bucket is being worked on */
+
+/* Bit of word 5 of a hash limit that counts: the time before this one had too many packets. */
+#define HISTORY_EXCEEDED (1ULL << 63)
+#define HISTORY_PASSED_MAX (1ULL << 43)	/* so that products with a rate fit */
 
 #define HISTORY_HASH_BUCKET 8
 #define HISTORY_LIST_BUCKET 4

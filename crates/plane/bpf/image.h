@@ -71,6 +71,7 @@ enum weir_feature {		/* bits of weir_header.features */
 	WEIR_FEATURE_ICMP_HEAD = 2048,	/* states ask groups about ICMP errors: learned_error.h */
 	WEIR_FEATURE_KEEP_ALIVE = 4096,	/* the agent keeps TCP states alive: alive.h */
 	WEIR_FEATURE_ROUTES = 8192,	/* tests of routes to sources: reached.h */
+	WEIR_FEATURE_CHUNKS = 16384,	/* tests of SCTP chunks, which are made readable: chunks.h */
 	WEIR_FEATURE_BAD_SRC = 1 << 16,	/* sources are checked: learned_frag.h */
 };
 /* Above those of images: hooks of IPv6 are needed (load.rs, FAMILY_V6), flows are kept (TRACKS). */
@@ -385,6 +386,7 @@ enum weir_op_kind {
 	WEIR_OP_MSS = 10,
 	WEIR_OP_TTL = 13,
 };
+#define WEIR_SHIFT_RIGHT 0x80	/* `small` of operations on marks of flows: how far, and where */
 
 /*
  * A structure in the image. `image` is a map value, `at` an offset. Where

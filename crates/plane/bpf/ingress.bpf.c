@@ -72,7 +72,11 @@ static __always_inline bool see(struct __sk_buff *skb, struct sk_buff___local *k
 		broken = parse_ipv4(&w->seen.bytes, 0, false, &w->packet);
 	else
 		broken = parse_ipv6(&w->seen.bytes, 0, false, &w->packet);
-	if (kernel->data_len && (broken || w->packet.transport == WEIR_TRANSPORT_SHORT)) {
+	if (weir_may(WEIR_FEATURE_CHUNKS) && kernel->data_len && w->packet.proto == IPPROTO_SCTP) {
+		if (bpf_skb_pull_data(skb, skb->len) || !find_bytes(kernel, w))
+			return false;
+		broken = weir_parse_again(&w->seen.bytes, &w->packet, v4 ? 4 : 6);
+	} else if (kernel->data_len && (broken || w->packet.transport == WEIR_TRANSPORT_SHORT)) {
 		if (bpf_skb_pull_data(skb, skb->len < HEADERS ? skb->len : HEADERS) ||
 		    !find_bytes(kernel, w))
 			return false;

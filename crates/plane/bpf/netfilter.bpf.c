@@ -61,7 +61,9 @@ static __noinline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
 	w->seen.bytes.have = skb->len - skb->data_len;
 	w->seen.bytes.zero = c->zero;
 	broken = parse_at(&w->packet, &w->seen.bytes, pf);
-	if (weir_may(WEIR_FEATURE_PAYLOAD) && skb->data_len) {
+	if (skb->data_len &&
+	    (weir_may(WEIR_FEATURE_PAYLOAD) ||
+	     (weir_may(WEIR_FEATURE_CHUNKS) && w->packet.proto == IPPROTO_SCTP))) {
 		if (!payload_copy(skb, b->place, &w->seen.bytes))
 			return -1;
 		broken = weir_parse_again(&w->seen.bytes, &w->packet, pf == AF_INET ? 4 : 6);

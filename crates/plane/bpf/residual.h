@@ -20,7 +20,6 @@ enum weir_answer {
 	WEIR_ABSENT = 3,
 };
 
-#define WEIR_SCTP_CHUNKS_MAX 32
 #define WEIR_TCP_OPTIONS_STEPS 40
 
 /* The mask as a whole register: spilled as half a stack slot, the verifier would forget it. */
@@ -108,47 +107,6 @@ __noinline int test_tcp_option(struct walk *w, __u32 wanted, __u32 start)
 		at += size;
 	}
 	return -1;
-}
-
-/* SCTP chunk types against the set of a test (RFC 9260 section 3.2). */
-__noinline int test_sctp(struct walk *w, __u32 at, __u32 how, __u32 start)
-{
-	const __u8 *image;
-	__u64 present[4] = {};
-	const __u64 *wanted;
-	__u32 where, readable;
-	int answer = how == 1 ? WEIR_FAILS : WEIR_HOLDS;
-
-	if (!w || w->packet.transport != WEIR_TRANSPORT_SCTP)
-		return WEIR_ABSENT;
-	image = weir_image(w->slot & 1);
-	if (!image)
-		return WEIR_ABSENT;
-	wanted = IMAGE_AT(__u64, image, image_mask(), at);
-	where = w->packet.transport_offset + 12 + start;
-	readable = w->packet.length < w->seen.bytes.have ? w->packet.length : w->seen.bytes.have;
-	for (int i = 0; i < WEIR_SCTP_CHUNKS_MAX; i++) {
-		__u32 kind, size;
-
-		if (where + 4 > readable)
-			break;
-		kind = packet_byte(&w->seen, where);
-		size = (__u32)packet_byte(&w->seen, where + 2) << 8 |
-		       packet_byte(&w->seen, where + 3);
-		if (size < 4)
-			break;
-		present[kind >> 6 & 3] |= 1ULL << (kind & 63);
-		where += (size + 3) & ~3U;
-	}
-	for (int i = 0; i < 4; i++) {
-		if (how == 0 && (wanted[i] & present[i]) != wanted[i])
-			answer = WEIR_FAILS;
-		if (how == 1 && (wanted[i] & present[i]))
-			answer = WEIR_HOLDS;
-		if (how > 1 && (present[i] & ~wanted[i]))
-			answer = WEIR_FAILS;
-	}
-	return answer;
 }
 
 static __always_inline int test_owner(const struct walk *w, const struct weir_residual *t)
@@ -246,8 +204,6 @@ __noinline int test_rare(struct walk *w, __u32 test_at)
 		if (option < 0x10000)
 			return 0;
 		return in_pairs(image, mask, t->at, t->count, option & 0xffff);
-	case WEIR_TEST_SCTP:
-		return test_sctp(w, t->at, t->small, 0);
 	case WEIR_TEST_SRC_TYPE:
 		return !!(weir_address_types(p->src[0], p->src[1], p->family) & t->a);
 	case WEIR_TEST_DST_TYPE:
@@ -323,6 +279,7 @@ __noinline int test_packet(struct walk *w, __u32 test_at)
 }
 
 #include "aside.h"	/* answers as above */
+#include "chunks.h"
 
 /*
  * Any test. Which function it is in is decided here and not there: at most 8 frames may be open,
@@ -334,13 +291,14 @@ static __always_inline int test_any(struct walk *w, const struct weir_residual *
 		return history_test(w->slot, t->at, &w->packet, &w->flow, w->now_ms);
 	if (weir_may(WEIR_FEATURE_ASIDE) && t->kind == WEIR_TEST_ASIDE)
 		return test_aside(w, t, test_at);
+	if (weir_may(WEIR_FEATURE_CHUNKS) && t->kind == WEIR_TEST_SCTP)
+		return test_chunks(w, t->at, t->small, t->count);
 	switch (t->kind) {
 	case WEIR_TEST_CONNMARK:
 	case WEIR_TEST_MAC:
 	case WEIR_TEST_OWNER:
 	case WEIR_TEST_TCP_OPTION:
 	case WEIR_TEST_TCP_MSS:
-	case WEIR_TEST_SCTP:
 	case WEIR_TEST_SRC_TYPE:
 	case WEIR_TEST_DST_TYPE:
 	case WEIR_TEST_STATE:

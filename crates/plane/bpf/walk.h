@@ -172,6 +172,14 @@ static __always_inline void operate_ttl(struct weir_handoff *h, __u8 changes, __
 	h->edits |= WEIR_EDIT_TTL;
 }
 
+/* A mark moved as an operation on marks says. */
+static __always_inline __u32 mark_shifted(const struct weir_op *op, __u32 mark)
+{
+	__u32 bits = op->small & 31;
+
+	return op->small & WEIR_SHIFT_RIGHT ? mark >> bits : mark << bits;
+}
+
 /* One operation. Edits of the packet are remembered for the hook that can make them. */
 __noinline int weir_operate(struct walk *w, __u32 op_at)
 {
@@ -211,16 +219,17 @@ __noinline int weir_operate(struct walk *w, __u32 op_at)
 		break;
 	case WEIR_OP_CONNMARK:
 		if (flow_mark(&w->flow, &mark))
-			flow_set_mark(&w->flow, (mark & ~b) ^ a);
+			flow_set_mark(&w->flow, mark_shifted(op, (mark & ~b) ^ a));
 		break;
 	case WEIR_OP_SAVE_MARK:
 		if (flow_mark(&w->flow, &mark))
-			flow_set_mark(&w->flow, (mark & ~b) ^ (w->packet.mark & a));
+			flow_set_mark(&w->flow,
+				      (mark & ~b) ^ mark_shifted(op, w->packet.mark & a));
 		break;
 	case WEIR_OP_RESTORE_MARK:
 		if (!flow_mark(&w->flow, &mark))
 			break;
-		w->packet.mark = (w->packet.mark & ~a) ^ (mark & b);
+		w->packet.mark = (w->packet.mark & ~a) ^ mark_shifted(op, mark & b);
 		w->handoff.mark = w->packet.mark;
 		w->handoff.edits |= WEIR_EDIT_MARK;
 		break;
@@ -304,6 +313,8 @@ __noinline int weir_meet(struct walk *w)
 			else
 #endif
 				answer = test_any(w, t, tests_at);
+			if (weir_may(WEIR_FEATURE_CHUNKS) && answer == WEIR_HOT_DROP)
+				return hot_drop(w);
 			if (answer == WEIR_ABSENT || answer == t->negate) {
 				cursor_move(&w->cursor, e->next_fail);
 				return WEIR_STEP_ON;

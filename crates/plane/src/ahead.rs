@@ -70,12 +70,12 @@ fn feature(cond: &Cond) -> u32 {
         | Cond::Owner(_)
         | Cond::TcpOption(_)
         | Cond::TcpMss(_)
-        | Cond::SctpChunks { .. }
         | Cond::SrcType(_)
         | Cond::DstType(_)
         | Cond::RouteBack { .. }
         | Cond::ReversePath(_)
         | Cond::Ipsec { .. } => layout::FEATURE_RARE,
+        Cond::SctpChunks { .. } => layout::FEATURE_RARE | layout::FEATURE_CHUNKS,
         Cond::Learned | Cond::Learn(_) | Cond::OutOfWindow | Cond::IpfWith(_) => {
             layout::FEATURE_LEARNED
         }

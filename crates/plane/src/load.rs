@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, Object, ObjectBuilder, PrintLevel};
 use weir_engine::flow::Layout;
-use weir_engine::image::layout::{FEATURE_DYNAMIC, FEATURE_LEARNED, FEATURE_PAYLOAD};
+use weir_engine::image::layout::{
+    FEATURE_CHUNKS, FEATURE_DYNAMIC, FEATURE_LEARNED, FEATURE_PAYLOAD,
+};
 use zerocopy::IntoBytes;
 
 use crate::abi::{self, Control, Settings};
@@ -509,7 +511,7 @@ fn load_object<'a>(
         // What nobody writes need not be large.
         entries(&mut open, "ways_back", 1)?;
     }
-    if settings.features & FEATURE_PAYLOAD != 0 {
+    if settings.features & (FEATURE_PAYLOAD | FEATURE_CHUNKS) != 0 {
         entries(&mut open, "payloads", scratch_places())?;
     }
     if let Some((capacity, layout)) = capacity {

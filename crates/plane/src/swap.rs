@@ -58,6 +58,7 @@ const FEATURES: u32 = layout::FEATURE_CHANGES
     | layout::FEATURE_ICMP_HEAD
     | layout::FEATURE_KEEP_ALIVE
     | layout::FEATURE_ROUTES
+    | layout::FEATURE_CHUNKS
     | layout::FEATURE_BAD_SRC;
 
 /// Features that an image asks for; 0 for one that is no image, which the programs do not walk.

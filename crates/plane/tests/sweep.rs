@@ -10,7 +10,7 @@ use common::{All, Pair, made};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use weir_plane::abi::Control;
 use weir_plane::{ApplyOptions, Plane};
-use weir_policy::model::Op;
+use weir_policy::model::{MarkShift, Op};
 
 /// Index of the timeout of UDP in the settings, and of two counts in the statistics.
 const TIMEOUT_UDP: usize = 12;
@@ -44,7 +44,11 @@ fn flows_that_are_over_are_removed_while_nothing_happens() {
         return;
     };
     let pair = Pair::new();
-    let tracking = made(All::Do(Op::SetConnmark { value: 1, mask: 0 }));
+    let tracking = made(All::Do(Op::SetConnmark {
+        value: 1,
+        mask: 0,
+        shift: MarkShift::default(),
+    }));
     let mut plane = Plane::open(Some(&pair.host)).expect("it can be opened");
     let options = ApplyOptions {
         flows: 1024,

@@ -160,9 +160,8 @@ fn one_policy(seed: u64, shape: Shape, packets: u64) -> u64 {
                 let context = || format!("seed {seed} {path:?} {:?}", v.packet(&space, path));
                 assert_eq!((said, by), (judged.verdict, judged.by), "{}", context());
                 if said == Verdict::Accept {
-                    let mark = (v.get(Field::Mark) as u32 & state.mark.own)
-                        ^ (v.get(Field::Connmark) as u32 & state.mark.flow)
-                        ^ state.mark.xor;
+                    let came = |field: Field| v.get(field) as u32;
+                    let mark = state.mark.of(came(Field::Mark), came(Field::Connmark));
                     let tos = (v.get(Field::Tos) as u8 & state.tos.0) ^ state.tos.1;
                     assert_eq!((mark, tos), (judged.mark, judged.tos), "{}", context());
                 }

@@ -5,8 +5,8 @@ mod lowering;
 use lowering::{chain, filter, lower_files};
 use weir_policy::dialect::iptables::LowerOptions;
 use weir_policy::model::{
-    AddrMatch, ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, RangeSet, RecentAction,
-    RejectKind, SetPart, SourceId, Table, Test, Verdict,
+    AddrMatch, ChainId, Cond, Family, Flow, HistoryKind, Hook, MarkShift, Op, Policy, RangeSet,
+    RecentAction, RejectKind, SetPart, SourceId, Table, Test, Verdict,
 };
 
 fn policy(text: &str) -> Policy {
@@ -470,14 +470,16 @@ fn operations_and_verdicts() {
         ),
         next(Op::RestoreConnmark {
             nf_mask: 0xf,
-            ct_mask: 0xf0
+            ct_mask: 0xf0,
+            shift: MarkShift::default(),
         })
     );
     assert_eq!(
         found("mangle", "INPUT", "-j CONNMARK --save-mark"),
         next(Op::SaveConnmark {
             nf_mask: u32::MAX,
-            ct_mask: u32::MAX
+            ct_mask: u32::MAX,
+            shift: MarkShift::default(),
         })
     );
     assert_eq!(

@@ -24,7 +24,6 @@ const REFUSED: &[(&str, &[&str])] = &[
         &["a set of type hash:net,iface (`kube-bridge`) is not supported"],
     ),
     ("gce-azure.v4", &["the table security is not supported"]),
-    ("hardened-v6.v6", &["`-m ipv6header` is not supported"]),
     ("neutron.v4", &["`--zone` of `-j CT` is not supported"]),
     (
         "no-commit.v4",

@@ -8,10 +8,11 @@ use super::residual::Blob;
 use crate::image::aside::{
     ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_ETHERNET_AMONG, ASIDE_ETHERNET_BARE,
     ASIDE_ETHERNET_MASKED, ASIDE_ETHERNET_TYPE, ASIDE_EXTENSIONS, ASIDE_GROUP_IN, ASIDE_GROUP_OUT,
-    ASIDE_GROUPS, ASIDE_HEADER, ASIDE_IP_OPTIONS, ASIDE_NAME_IN, ASIDE_NAME_OUT, ASIDE_PORT_IN,
-    ASIDE_PORT_OUT, ASIDE_REALM, ASIDE_SOCKET, ASIDE_TCP, ASIDE_TEXT, ASIDE_WORDS, Glob, PortName,
-    TCP_ACKNOWLEDGEMENT, TCP_DATA, TCP_SEQUENCE, TCP_WINDOW, TEXT_MAX, TextTable, WORD_AND,
-    WORD_AT, WORD_IN, WORD_IN_LAST, WORD_LEFT, WORD_OPS_MAX, WORD_READ, WORD_RIGHT, WordOp,
+    ASIDE_GROUPS, ASIDE_HEADER, ASIDE_HEADERS, ASIDE_IP_OPTIONS, ASIDE_NAME_IN, ASIDE_NAME_OUT,
+    ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_REALM, ASIDE_SOCKET, ASIDE_TCP, ASIDE_TEXT, ASIDE_WORDS,
+    Glob, PortName, TCP_ACKNOWLEDGEMENT, TCP_DATA, TCP_SEQUENCE, TCP_WINDOW, TEXT_MAX, TextTable,
+    WORD_AND, WORD_AT, WORD_IN, WORD_IN_LAST, WORD_LEFT, WORD_OPS_MAX, WORD_READ, WORD_RIGHT,
+    WordOp,
 };
 use crate::image::layout::{self, Test};
 use weir_policy::eval::ipfw::glob;
@@ -91,6 +92,10 @@ pub fn test(aside: &Aside, out: &mut Test, blob: &mut Blob) -> Result<(), &'stat
         Aside::IpOptions { value, mask } => {
             out.small = ASIDE_IP_OPTIONS;
             (out.a, out.b) = (u32::from(*value), u32::from(mask | BROKEN_OPTIONS));
+        }
+        Aside::Headers { value, mask } => {
+            out.small = ASIDE_HEADERS;
+            (out.a, out.b) = (u32::from(*value), u32::from(*mask));
         }
         Aside::Extensions(bits) => (out.small, out.a) = (ASIDE_EXTENSIONS, u32::from(*bits)),
     }

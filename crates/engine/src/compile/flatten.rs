@@ -407,7 +407,12 @@ impl Flattener<'_, '_> {
                 self.flush(rule.id, draft)?;
             }
             draft.tests.extend(tests);
-            draft.remembering |= test.cond.remembers();
+            // A packet that this one drops mustn't be kept from it by what stands behind.
+            let may_drop = matches!(
+                test.cond,
+                Cond::SctpChunks { .. } | Cond::TcpOption(_) | Cond::TcpMss(_)
+            );
+            draft.remembering |= may_drop || test.cond.remembers();
         }
         Ok(End::Final)
     }

@@ -293,6 +293,7 @@ pub(crate) fn features(entry: &Entry) -> u32 {
         layout::TEST_HANDLING if test.a == u32::from(handling::SOURCE_REACHED) => {
             layout::FEATURE_RARE | layout::FEATURE_ROUTES
         }
+        layout::TEST_SCTP => layout::FEATURE_RARE | layout::FEATURE_CHUNKS,
         layout::TEST_UNTIL => layout::FEATURE_LIFETIMES,
         layout::TEST_ASIDE if [ASIDE_WORDS, ASIDE_TEXT].contains(&test.small) => {
             layout::FEATURE_ASIDE | layout::FEATURE_PAYLOAD

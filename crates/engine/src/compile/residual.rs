@@ -9,8 +9,8 @@ use super::dynamic::Directory;
 use crate::history::Record;
 use crate::image::layout::{self, Test};
 use weir_policy::model::{
-    AddrMatch, AddrType, Cmp, Cond, CtField, DynamicTest, IcmpHeadTest, Lifetimes, MssOp, Op,
-    Owner, PacketType, RangeSet, RuleId, Test as ModelTest, TtlOp, handling,
+    AddrMatch, AddrType, ChunkFlags, Cmp, Cond, CtField, DynamicTest, IcmpHeadTest, Lifetimes,
+    MarkShift, MssOp, Op, Owner, PacketType, RangeSet, RuleId, Test as ModelTest, TtlOp, handling,
 };
 use zerocopy::IntoBytes;
 
@@ -123,9 +123,10 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
             out.kind = layout::TEST_SPI;
             (out.at, out.count) = blob.pairs(set);
         }
-        Cond::SctpChunks { kind, types } => {
+        Cond::SctpChunks { kind, types, flags } => {
             (out.kind, out.small) = (layout::TEST_SCTP, u16::from(*kind));
-            out.at = blob.add(types.as_bytes());
+            (out.at, out.count) = chunks(types, flags, blob)
+                .ok_or_else(|| unsupported("flags of so many types of chunks"))?;
         }
         Cond::RoutingHeader { kind, segments } => {
             (out.kind, out.small) = (layout::TEST_ROUTING, kind.map_or(256, u16::from));
@@ -146,6 +147,18 @@ pub fn tests(test: &ModelTest, rule: RuleId, blob: &mut Blob) -> Result<Vec<Test
     }
     all.push(out);
     Ok(all)
+}
+
+/// Types of chunks, and behind them [`layout::CHUNK_FLAGS_MAX`] rows of flags: where they are, and
+/// how many rows are used.
+fn chunks(types: &[u64; 4], flags: &[ChunkFlags], blob: &mut Blob) -> Option<(u32, u32)> {
+    let mut rows = [0u32; layout::CHUNK_FLAGS_MAX];
+    let places = rows.get_mut(..flags.len())?;
+    for (place, row) in places.iter_mut().zip(flags) {
+        *place = u32::from_le_bytes([row.kind, row.mask, row.value, 0]);
+    }
+    let bytes = [types.as_bytes(), rows.as_bytes()].concat();
+    Some((blob.add(&bytes), flags.len() as u32))
 }
 
 /// Tests of the IP header.
@@ -336,17 +349,38 @@ fn flow_field(field: &CtField, out: &mut Test, blob: &mut Blob) -> Result<(), &'
     Ok(())
 }
 
+/// How far a mark is shifted, as the image has it.
+fn mark_shift(shift: MarkShift) -> u8 {
+    match shift.right {
+        true => shift.bits | layout::SHIFT_RIGHT,
+        false => shift.bits,
+    }
+}
+
 /// An operation as the image has it.
 pub fn operation(op: &Op, rule: RuleId, index: usize) -> layout::Op {
     let (kind, small, a, b) = match op {
         Op::Log(log) => (layout::OP_LOG, log.level, 0, u32::from(log.or_block)),
         Op::Nflog(log) => (layout::OP_NFLOG, 0, u32::from(log.group), log.size),
         Op::SetMark { value, mask } => (layout::OP_MARK, 0, *value, *mask),
-        Op::SetConnmark { value, mask } => (layout::OP_CONNMARK, 0, *value, *mask),
-        Op::SaveConnmark { nf_mask, ct_mask } => (layout::OP_SAVE_MARK, 0, *nf_mask, *ct_mask),
-        Op::RestoreConnmark { nf_mask, ct_mask } => {
-            (layout::OP_RESTORE_MARK, 0, *nf_mask, *ct_mask)
+        Op::SetConnmark { value, mask, shift } => {
+            (layout::OP_CONNMARK, mark_shift(*shift), *value, *mask)
         }
+        Op::SaveConnmark {
+            nf_mask,
+            ct_mask,
+            shift,
+        } => (layout::OP_SAVE_MARK, mark_shift(*shift), *nf_mask, *ct_mask),
+        Op::RestoreConnmark {
+            nf_mask,
+            ct_mask,
+            shift,
+        } => (
+            layout::OP_RESTORE_MARK,
+            mark_shift(*shift),
+            *nf_mask,
+            *ct_mask,
+        ),
         Op::Notrack => (layout::OP_NOTRACK, 0, 0, 0),
         Op::SetDscp(dscp) => (layout::OP_TOS, 0, u32::from(*dscp) << 2, 0xfc),
         Op::SetTos { value, mask } => (layout::OP_TOS, 0, u32::from(*value), u32::from(*mask)),

@@ -56,6 +56,8 @@ pub mod flag {
     pub const REMOVE: u32 = 1 << 14;
     /// Meter: flows have queues of their own.
     pub const KEYED: u32 = 1 << 15;
+    /// Hash limit: packets are counted over `c` milliseconds, `a` of them allowed in a second.
+    pub const SAMPLED: u32 = 1 << 16;
 }
 
 /// One history's parameters.
@@ -255,6 +257,11 @@ fn parameters(
             r.prefixes = [limit.key.src_prefix, limit.key.dst_prefix];
             r.span = limit.expire_ms;
             (r.a, r.b) = (limit.rate, limit.burst);
+            if let Some(seconds) = limit.sampled {
+                r.flags |= flag::SAMPLED;
+                (r.a, r.b) = (limit.per_second(), limit.burst + limit.per_second());
+                r.c = u64::from(seconds) * 1000;
+            }
             r.stride = 64;
             let keys = if limit.max == 0 {
                 HASH_KEYS

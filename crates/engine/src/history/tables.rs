@@ -2,7 +2,8 @@
 //! words; word by word the same as in `bpf/history_tables.h`:
 //! * 0, 1: address (source); hash limit 2, 3: destination.
 //! * 4: ports, and above them [`USED`], [`V6`]; lists: TTL in the low byte instead of ports.
-//! * hash limit 5: what is missing from the bucket; 6: since when; 7: when the key is forgotten.
+//! * hash limit 5: what is missing from the bucket, or the packets counted and [`EXCEEDED`]; 6:
+//!   since when; 7: when the key is forgotten.
 //! * lists 5: number of stamps; 6: where the next goes; 7: the last stamp.
 //! * connection limits 5: number of members; 7: last touched.
 //! * lists and connection limits from 8 on: stamps, or members of two words.
@@ -19,6 +20,11 @@ use crate::packet::key::transport;
 pub(super) const USED: u64 = 1 << 32;
 /// Bit of word 4: IPv6.
 pub(super) const V6: u64 = 1 << 33;
+
+/// Bit of word 5 of a hash limit that counts: the time before this one had too many packets.
+const EXCEEDED: u64 = 1 << 63;
+/// Milliseconds that are told apart, so that products with a rate fit.
+const PASSED_MAX: u64 = 1 << 43;
 
 /// An address with all bits after its first `prefix` cleared.
 pub(super) fn masked(address: [u64; 2], v6: bool, prefix: u8) -> [u64; 2] {
@@ -99,6 +105,11 @@ pub fn hash_limit(words: &mut [u64], seed: &Seed, record: &Record, p: &Key, now_
         }
         (None, None) => return has(flag::ABOVE),
     };
+    if has(flag::SAMPLED) {
+        let kept = sample(&mut words[at + 5..at + 7], record, now_ms);
+        words[at + 7] = now_ms + u64::from(record.span);
+        return kept != has(flag::ABOVE);
+    }
     let (per_ms, cost, full) = if has(flag::BYTES) {
         (
             record.a,
@@ -120,6 +131,19 @@ pub fn hash_limit(words: &mut [u64], seed: &Seed, record: &Record, p: &Key, now_
     words[at + 6] = now_ms;
     words[at + 7] = now_ms + u64::from(record.span);
     enough != has(flag::ABOVE)
+}
+
+/// Counts a packet in words 5 and 6; whether the rate is kept.
+fn sample(words: &mut [u64], record: &Record, now_ms: u64) -> bool {
+    let passed = now_ms.saturating_sub(words[1]);
+    if passed >= record.c {
+        let allowed = passed.min(PASSED_MAX).wrapping_mul(record.a) / record.c.max(1);
+        let exceeded = words[0] & !EXCEEDED > allowed;
+        words[0] = if exceeded { EXCEEDED } else { 0 };
+        words[1] = now_ms;
+    }
+    words[0] += 1;
+    words[0] <= record.b
 }
 
 /// Tests an address list.

@@ -49,8 +49,11 @@ pub const ASIDE_ETHERNET_TYPE: u16 = 20;
 pub const ASIDE_ETHERNET_MASKED: u16 = 21;
 /// Its destination or source is in one of `count` (u64, u64) pairs at `at`.
 pub const ASIDE_ETHERNET_AMONG: u16 = 22;
+/// IPv6 headers: bits `& b == a`; see [`weir_policy::model::Facts::headers`]. Absent where they
+/// can't be followed.
+pub const ASIDE_HEADERS: u16 = 23;
 /// The highest of them.
-pub const ASIDE_LAST: u16 = ASIDE_ETHERNET_AMONG;
+pub const ASIDE_LAST: u16 = ASIDE_HEADERS;
 
 /// Bytes of the shortest network header.
 pub const HEADER_BYTES: u32 = 20;

@@ -27,6 +27,8 @@ pub const FEATURE_ICMP_HEAD: u32 = 2048;
 pub const FEATURE_KEEP_ALIVE: u32 = 4096;
 /// Some test asks the kernel's routes for a packet's source; beside [`FEATURE_RARE`].
 pub const FEATURE_ROUTES: u32 = 8192;
+/// Some test looks at SCTP chunks, which must be readable then; beside [`FEATURE_RARE`].
+pub const FEATURE_CHUNKS: u32 = 16384;
 /// Sources of received packets are checked; beside [`FEATURE_LEARNED`].
 pub const FEATURE_BAD_SRC: u32 = 1 << 16;
 /// Entries of sets have lifetimes, so the clock in the header matters.

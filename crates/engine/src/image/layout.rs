@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First word of every image: "weir".
 pub const MAGIC: u32 = 0x7269_6577;
 /// Raised with every change of the layout.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Byte offset of [`Header::checksum`].
 pub const CHECKSUM_AT: usize = 16;
 /// Sections begin at multiples of this.
@@ -496,8 +496,12 @@ pub const TEST_TCP_OPTION: u8 = 11;
 pub const TEST_TCP_MSS: u8 = 12;
 /// SPI in one of `count` pairs; absent for other protocols.
 pub const TEST_SPI: u8 = 13;
-/// SCTP chunk types: `small` 0 all, 1 any, 2 only; 4 u64 at `at`.
+/// SCTP chunks: `small` 0 all, 1 any, 2 only; types as 4 u64 at `at`, behind them
+/// [`CHUNK_FLAGS_MAX`] u32 of which `count` are used: type, mask and value of flags from the lowest
+/// byte on.
 pub const TEST_SCTP: u8 = 14;
+/// Types of chunks whose flags a test may ask for: those that have some (IPT_NUM_CHUNK_FLAGS).
+pub const CHUNK_FLAGS_MAX: usize = 4;
 /// IPv6 routing header: type `small` (256: any), segments left in `a..=b`; absent without.
 pub const TEST_ROUTING: u8 = 15;
 /// Flow field `small` (see `CT_*`); absent without a flow.
@@ -575,12 +579,14 @@ pub const OP_LOG: u8 = 1;
 pub const OP_NFLOG: u8 = 2;
 /// `mark = (mark & !b) ^ a`.
 pub const OP_MARK: u8 = 3;
-/// Flow mark, the same.
+/// Flow mark, the same; the result shifted by `small`: bits, [`SHIFT_RIGHT`].
 pub const OP_CONNMARK: u8 = 4;
-/// Flow mark `= (ct & !b) ^ (mark & a)`.
+/// Flow mark `= (ct & !b) ^ (mark & a)`, `mark & a` shifted by `small`.
 pub const OP_SAVE_MARK: u8 = 5;
-/// `mark = (mark & !a) ^ (ct & b)`.
+/// `mark = (mark & !a) ^ (ct & b)`, `ct & b` shifted by `small`.
 pub const OP_RESTORE_MARK: u8 = 6;
+/// A mark is shifted to the right, not to the left.
+pub const SHIFT_RIGHT: u8 = 0x80;
 /// No tracking.
 pub const OP_NOTRACK: u8 = 7;
 /// `tos = (tos & !b) ^ a` (DSCP too).

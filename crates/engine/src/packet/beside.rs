@@ -16,6 +16,7 @@ pub fn tell(facts: &mut Facts, data: &[u8], p: &Key) {
     facts.tcp_data = tcp_data(data, p);
     facts.ip_options = ip_options(data, p);
     facts.extensions = extensions(data, p);
+    facts.headers = headers(data, p);
 }
 
 /// [`Facts::tcp_data`].
@@ -98,3 +99,52 @@ fn extensions(data: &[u8], p: &Key) -> u8 {
         false => bits,
     }
 }
+
+/// IPv6 headers that [`Facts::headers`] is followed through.
+const HEADERS_MAX: usize = 256;
+
+/// [`Facts::headers`]. A fragment's payload is followed as if it were whole, as Linux does.
+fn headers(data: &[u8], p: &Key) -> Option<u8> {
+    if p.family != 6 || data.is_empty() {
+        return None;
+    }
+    let length = p.length as usize;
+    let (mut bits, mut at, mut next) = (0, 40usize, *data.get(6)?);
+    for _ in 0..HEADERS_MAX {
+        let bit = match next {
+            proto::HOPOPTS => 1,
+            proto::DSTOPTS => 2,
+            proto::ROUTING => 4,
+            proto::FRAGMENT => 8,
+            proto::AH => 16,
+            proto::ESP => 32,
+            NOTHING => 64,
+            _ => return Some(bits | 128),
+        };
+        if next == NOTHING {
+            return Some(bits | bit);
+        }
+        let rest = data.get(..length.min(data.len()))?.get(at..)?;
+        let [behind, size] = *rest.first_chunk()?;
+        bits |= bit;
+        if next == proto::ESP {
+            return Some(bits);
+        }
+        at += match next {
+            proto::FRAGMENT => 8,
+            proto::AH => (usize::from(size) + 2) * 4,
+            _ => (usize::from(size) + 1) * 8,
+        };
+        next = behind;
+        if at > length {
+            break;
+        }
+    }
+    Some(match next {
+        NOTHING | proto::ESP => bits,
+        _ => bits | 128,
+    })
+}
+
+/// No next header (RFC 8200 section 4.7).
+const NOTHING: u8 = 59;

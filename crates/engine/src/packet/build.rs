@@ -5,7 +5,7 @@
 //! written in bytes is an error, so that no test believes in a packet that does not exist;
 //! [`settle`] changes a packet into one that can be written.
 
-use weir_policy::model::{Family, Fragment, Packet, Transport};
+use weir_policy::model::{Family, Fragment, Packet, SctpChunk, Transport};
 
 use super::checksum;
 use super::parse::{icmp_is_error, icmp_is_query, proto, transport_needs};
@@ -118,12 +118,20 @@ fn put_transport(packet: &Packet, out: &mut Vec<u8>) -> Result<(), BuildError> {
             src_port,
             dst_port,
             chunks,
+            broken,
         } => {
             out.extend(src_port.to_be_bytes());
             out.extend(dst_port.to_be_bytes());
             out.extend([0; 8]);
-            for kind in (0..=255u8).filter(|k| chunks[usize::from(k >> 6)] >> (k & 63) & 1 == 1) {
-                out.extend([kind, 0, 0, 4]);
+            for chunk in chunks {
+                out.extend([chunk.kind, chunk.flags, 0, 4]);
+            }
+            let rest = (packet.length as usize).saturating_sub(out.len()) as u16;
+            match out.len().checked_sub(2) {
+                _ if *broken => out.extend([0; 4]),
+                // What is left is the last one's.
+                Some(at) => out[at..].copy_from_slice(&(4 + rest).to_be_bytes()),
+                None => {}
             }
         }
         Transport::Icmp {
@@ -330,7 +338,8 @@ fn plain_transport(protocol: u8) -> Transport {
         proto::SCTP => Transport::Sctp {
             src_port: 1024,
             dst_port: 80,
-            chunks: [2, 0, 0, 0],
+            chunks: vec![SctpChunk { kind: 1, flags: 0 }],
+            broken: false,
         },
         proto::ICMP => Transport::Icmp {
             kind: 8,
@@ -361,16 +370,7 @@ fn settle_transport(packet: &mut Packet) {
             options.truncate(40);
             options.resize(options.len().next_multiple_of(4), 0);
         }
-        Transport::Sctp { chunks, .. } => {
-            // As many chunks as the parser looks at.
-            let mut left = super::parse::CHUNKS_MAX as u32;
-            for word in chunks {
-                while word.count_ones() > left {
-                    *word &= *word - 1;
-                }
-                left -= word.count_ones();
-            }
-        }
+        Transport::Sctp { chunks, broken, .. } => *broken |= chunks.is_empty(),
         Transport::Icmp {
             kind, id, about, ..
         } => {
@@ -416,7 +416,10 @@ fn settle_inner(inner: &mut Packet, hook: weir_policy::model::Hook) {
             (*flags, *acknowledgement, *window, *payload, *malformed) = (0, 0, 0, 0, false);
             options.clear();
         }
-        Transport::Sctp { chunks, .. } => *chunks = [0; 4],
+        Transport::Sctp { chunks, broken, .. } => {
+            chunks.clear();
+            *broken = true;
+        }
         Transport::Icmp { about, .. } => *about = None,
         _ => {}
     }

@@ -135,11 +135,15 @@ fn transport_of(key: &Key, data: &[u8], about: Option<Box<Packet>>) -> Transport
             malformed: key.malformed != 0,
         },
         transport::UDP => Transport::Udp { src_port, dst_port },
-        transport::SCTP => Transport::Sctp {
-            src_port,
-            dst_port,
-            chunks: parse::sctp_chunks(data, key),
-        },
+        transport::SCTP => {
+            let (chunks, broken) = parse::sctp_chunks(data, key);
+            Transport::Sctp {
+                src_port,
+                dst_port,
+                chunks,
+                broken,
+            }
+        }
         transport::ICMP => Transport::Icmp {
             kind: (src_port >> 8) as u8,
             code: src_port as u8,

@@ -4,11 +4,10 @@
 //! Sources: RFC 791, 8200, 9293, 768, 792, 4443, 4302, 4303, 9260.
 
 use super::key::{Key, fragment, transport};
+use weir_policy::model::SctpChunk;
 
 /// IPv6 extension headers looked at.
 pub const EXTENSIONS_MAX: usize = 8;
-/// SCTP chunks looked at.
-pub const CHUNKS_MAX: usize = 32;
 
 /// Protocol numbers that the parser knows.
 pub mod proto {
@@ -332,23 +331,26 @@ pub fn embedded(data: &[u8], wire: u32, outer: &Key) -> Option<Key> {
     Some(inner)
 }
 
-/// Types of the SCTP chunks of a packet, one bit a type.
-pub fn sctp_chunks(data: &[u8], p: &Key) -> [u64; 4] {
-    let mut types = [0u64; 4];
-    let readable = (p.length as usize).min(data.len());
+/// The SCTP chunks of a packet, and whether they end before the packet does, as xt_sctp has it.
+pub fn sctp_chunks(data: &[u8], p: &Key) -> (Vec<SctpChunk>, bool) {
+    let mut chunks = Vec::new();
+    let length = p.length as usize;
     let mut at = usize::from(p.transport_offset) + 12;
-    for _ in 0..CHUNKS_MAX {
-        if p.transport != transport::SCTP || at + 4 > readable {
-            break;
+    loop {
+        let head = data.get(..length.min(data.len())).and_then(|d| d.get(at..));
+        let Some(&[kind, flags, high, low]) = head.and_then(|head| head.first_chunk()) else {
+            return (chunks, true);
+        };
+        let size = usize::from(u16::from_be_bytes([high, low]));
+        if size == 0 {
+            return (chunks, true);
         }
-        let length = usize::from(u16::from_be_bytes([data[at + 2], data[at + 3]]));
-        if length < 4 {
-            break;
+        chunks.push(SctpChunk { kind, flags });
+        at += (size + 3) & !3;
+        if at >= length {
+            return (chunks, false);
         }
-        types[usize::from(data[at] >> 6)] |= 1 << (data[at] & 63);
-        at += (length + 3) & !3;
     }
-    types
 }
 
 /// The option bytes of a TCP segment, as far as they are there.

@@ -7,10 +7,10 @@ use super::test::Context;
 use crate::image::aside::{
     ASIDE_CLASS, ASIDE_CONTROL_GROUP, ASIDE_CPU, ASIDE_ETHERNET_AMONG, ASIDE_ETHERNET_BARE,
     ASIDE_ETHERNET_MASKED, ASIDE_ETHERNET_TYPE, ASIDE_EXTENSIONS, ASIDE_GROUP_IN, ASIDE_GROUP_OUT,
-    ASIDE_GROUPS, ASIDE_HEADER, ASIDE_IP_OPTIONS, ASIDE_NAME_IN, ASIDE_NAME_OUT, ASIDE_PORT_IN,
-    ASIDE_PORT_OUT, ASIDE_REALM, ASIDE_SOCKET, ASIDE_TCP, ASIDE_WORDS, Glob, PortName,
-    TCP_ACKNOWLEDGEMENT, TCP_SEQUENCE, TCP_WINDOW, TEXT_ROWS, TextTable, WORD_AND, WORD_AT,
-    WORD_IN, WORD_IN_LAST, WORD_LEFT, WORD_READ, WORD_RIGHT, WordOp,
+    ASIDE_GROUPS, ASIDE_HEADER, ASIDE_HEADERS, ASIDE_IP_OPTIONS, ASIDE_NAME_IN, ASIDE_NAME_OUT,
+    ASIDE_PORT_IN, ASIDE_PORT_OUT, ASIDE_REALM, ASIDE_SOCKET, ASIDE_TCP, ASIDE_WORDS, Glob,
+    PortName, TCP_ACKNOWLEDGEMENT, TCP_SEQUENCE, TCP_WINDOW, TEXT_ROWS, TextTable, WORD_AND,
+    WORD_AT, WORD_IN, WORD_IN_LAST, WORD_LEFT, WORD_READ, WORD_RIGHT, WordOp,
 };
 use crate::image::layout::Test;
 use weir_policy::model::TcpNumber;
@@ -51,6 +51,7 @@ impl Context<'_, '_> {
             }
             ASIDE_IP_OPTIONS => u32::from(facts.ip_options) & test.b == test.a,
             ASIDE_EXTENSIONS => u32::from(facts.extensions) & test.a != 0,
+            ASIDE_HEADERS => u32::from(facts.headers?) & test.b == test.a,
             ASIDE_ETHERNET_BARE => facts.frame?.bare,
             ASIDE_ETHERNET_TYPE => self.in_pairs(test, facts.frame?.kind.into()),
             ASIDE_ETHERNET_MASKED => {

@@ -348,6 +348,15 @@ fn flow(passage: &Passage, live: &impl Live, now_ms: u64) -> Option<Flow> {
     if tracked { live.flow(now_ms) } else { None }
 }
 
+/// A mark moved as an operation says.
+fn shifted(op: &Op, mark: u32) -> u32 {
+    let bits = u32::from(op.small & 31);
+    match op.small & layout::SHIFT_RIGHT {
+        0 => mark << bits,
+        _ => mark >> bits,
+    }
+}
+
 fn operate(op: &Op, passage: &mut Passage, live: &mut impl Live, now_ms: u64) {
     match op.kind {
         layout::OP_MARK => passage.mark = (passage.mark & !op.b) ^ op.a,
@@ -355,17 +364,17 @@ fn operate(op: &Op, passage: &mut Passage, live: &mut impl Live, now_ms: u64) {
         layout::OP_NOTRACK => passage.untracked |= passage.state.is_none(),
         layout::OP_CONNMARK => {
             if let Some(flow) = flow(passage, live, now_ms) {
-                live.set_connmark((flow.mark & !op.b) ^ op.a);
+                live.set_connmark(shifted(op, (flow.mark & !op.b) ^ op.a));
             }
         }
         layout::OP_SAVE_MARK => {
             if let Some(flow) = flow(passage, live, now_ms) {
-                live.set_connmark((flow.mark & !op.b) ^ (passage.mark & op.a));
+                live.set_connmark((flow.mark & !op.b) ^ shifted(op, passage.mark & op.a));
             }
         }
         layout::OP_RESTORE_MARK => {
             if let Some(flow) = flow(passage, live, now_ms) {
-                passage.mark = (passage.mark & !op.a) ^ (flow.mark & op.b);
+                passage.mark = (passage.mark & !op.a) ^ shifted(op, flow.mark & op.b);
             }
         }
         _ => {}

@@ -4,11 +4,11 @@
 
 use super::{Flow, Live};
 use crate::image::Image;
-use crate::image::layout::{self, Entry, Test};
+use crate::image::layout::{self, CHUNK_FLAGS_MAX, Entry, Test};
 use weir_policy::eval::{Passage, tcp_option};
 use weir_policy::model::{
-    CtState, Direction, DynamicTest, IcmpHeadTest, IpfWith, Packet, PacketType, RuleId, Transport,
-    Verdict, handling,
+    CtState, Direction, DynamicTest, IcmpHeadTest, IpfWith, Packet, PacketType, RuleId, SctpChunk,
+    Transport, Verdict, handling,
 };
 use zerocopy::FromBytes;
 
@@ -57,6 +57,15 @@ impl Context<'_, '_> {
                     return Answer::HotDrop;
                 }
                 continue;
+            }
+            if let (layout::TEST_SCTP, Transport::Sctp { chunks, broken, .. }) =
+                (test.kind, &self.packet.transport)
+            {
+                match self.chunks(&test, chunks, *broken) {
+                    None => return Answer::HotDrop,
+                    Some(holds) if holds == (test.negate != 0) => return Answer::Fails,
+                    Some(_) => continue,
+                }
             }
             // A field that the packet does not have fails, negated or not.
             match self.one(&test, live) {
@@ -172,17 +181,28 @@ impl Context<'_, '_> {
                 }
             }
             (layout::TEST_SPI, Transport::Spi(spi)) => Some(self.in_pairs(test, *spi)),
-            (layout::TEST_SCTP, Transport::Sctp { chunks, .. }) => {
-                let wanted: [u64; 4] = self.image.read(test.at);
-                let mut pairs = wanted.iter().zip(chunks);
-                Some(match test.small {
-                    0 => pairs.all(|(wanted, present)| wanted & present == *wanted),
-                    1 => pairs.any(|(wanted, present)| wanted & present != 0),
-                    _ => pairs.all(|(wanted, present)| present & !wanted == 0),
-                })
-            }
             _ => None,
         }
+    }
+
+    /// Chunks through a test, in wire order; `None` where their end is met before the packet's.
+    fn chunks(&self, test: &Test, chunks: &[SctpChunk], broken: bool) -> Option<bool> {
+        let wanted: [u64; 4] = self.image.read(test.at);
+        let flags: [u32; CHUNK_FLAGS_MAX] = self.image.read(test.at + 32);
+        let mut missing = wanted;
+        for chunk in chunks {
+            let (word, bit) = (usize::from(chunk.kind >> 6), 1u64 << (chunk.kind & 63));
+            let rows = &flags[..(test.count as usize).min(CHUNK_FLAGS_MAX)];
+            let row = rows.iter().find(|row| **row as u8 == chunk.kind);
+            let fits = row.is_none_or(|row| chunk.flags & (row >> 8) as u8 == (row >> 16) as u8);
+            match (wanted[word] & bit != 0 && fits, test.small) {
+                (true, 1) => return Some(true),
+                (false, 2) => return Some(false),
+                (true, _) => missing[word] &= !bit,
+                (false, _) => {}
+            }
+        }
+        (!broken).then_some(test.small == 2 || test.small == 0 && missing == [0; 4])
     }
 
     fn flow_field(&self, test: &Test, flow: &Flow) -> bool {

@@ -43,6 +43,7 @@ fn hash_limit(rng: &mut Rng) -> HistoryKind {
         bytes,
         expire_ms: rng.choice([100, 1000, 60_000]).unwrap(),
         max: 0,
+        sampled: (!bytes && rng.bool()).then(|| rng.u32(1..4)),
     })
 }
 

@@ -3,7 +3,7 @@
 //! resets, errors about other packets, long silences.
 
 use fastrand::Rng;
-use weir_policy::model::{Facts, Family, Fragment, Hook, Packet, PacketType, Transport};
+use weir_policy::model::{Facts, Family, Fragment, Hook, Packet, PacketType, SctpChunk, Transport};
 
 const SYN: u8 = 2;
 const ACK: u8 = 16;
@@ -284,7 +284,8 @@ impl Traffic {
             Transport::Sctp {
                 src_port,
                 dst_port,
-                chunks: [1, 0, 0, 0],
+                chunks: vec![SctpChunk { kind: 0, flags: 0 }],
+                broken: false,
             }
         } else {
             Transport::Udp { src_port, dst_port }

@@ -180,8 +180,29 @@ fn fix(
         cond => {
             if let Some(named) = names.get(rule, number, cond) {
                 let holds = texts.get(named.text.as_str()).copied().unwrap_or(false);
-                *cond = always(holds);
+                *cond = match cond {
+                    Cond::SctpChunks { kind, .. } => chunks(*kind, holds),
+                    _ => always(holds),
+                };
             }
         }
+    }
+}
+
+/// A test without flags that says of chunks of SCTP what one of this kind is taken to say; where
+/// they end before their packet does, it drops the packet where that one would.
+fn chunks(kind: u8, holds: bool) -> Cond {
+    let (kind, types) = match (kind, holds) {
+        // Said by some chunk, before the end is met.
+        (1, true) => (1, u64::MAX),
+        (2, false) => (2, 0),
+        // All of none are there, and none is one of none.
+        (_, true) => (0, 0),
+        (_, false) => (1, 0),
+    };
+    Cond::SctpChunks {
+        kind,
+        types: [types; 4],
+        flags: Vec::new(),
     }
 }

@@ -9,7 +9,8 @@ use super::space::{ICMP, Space, TCP};
 use super::truth::{half, packet_type};
 use crate::eval::{Locals, Path, tcp_option};
 use crate::model::{
-    CtState, Facts, Family, Fragment, Hook, Packet, PacketType, RangeSet, Transport, handling,
+    CtState, Facts, Family, Fragment, Hook, Packet, PacketType, RangeSet, SctpChunk, Transport,
+    handling,
 };
 use std::collections::BTreeSet;
 
@@ -179,10 +180,12 @@ impl Valuation {
                 }
             }
             Transport::Udp { .. } => {}
-            Transport::Sctp { chunks, .. } => {
-                let half = |high: u64, low: u64| u128::from(high) << 64 | u128::from(low);
-                self.set(Field::ChunksLow, half(chunks[1], chunks[0]));
-                self.set(Field::ChunksHigh, half(chunks[3], chunks[2]));
+            Transport::Sctp { chunks, broken, .. } => {
+                self.set(Field::Malformed, u128::from(*broken));
+                for chunk in chunks {
+                    let (field, bit) = half(chunk.kind, Field::ChunksLow, Field::ChunksHigh);
+                    self.set(field, self.get(field) | bit);
+                }
             }
             Transport::Icmp { kind, code, .. } => {
                 self.set(Field::IcmpType, (*kind).into());
@@ -277,7 +280,11 @@ impl Valuation {
             self.get(Field::SrcPort) as u16,
             self.get(Field::DstPort) as u16,
         );
-        let (low, high) = (self.get(Field::ChunksLow), self.get(Field::ChunksHigh));
+        let has_chunk = |kind: u8| {
+            let (field, bit) = half(kind, Field::ChunksLow, Field::ChunksHigh);
+            self.get(field) & bit != 0
+        };
+        let chunk = |kind| SctpChunk { kind, flags: 0 };
         match self.get(Field::Proto) as u8 {
             TCP => Transport::Tcp {
                 src_port,
@@ -294,12 +301,8 @@ impl Valuation {
             132 => Transport::Sctp {
                 src_port,
                 dst_port,
-                chunks: [
-                    low as u64,
-                    (low >> 64) as u64,
-                    high as u64,
-                    (high >> 64) as u64,
-                ],
+                chunks: (0..=255).filter(|k| has_chunk(*k)).map(chunk).collect(),
+                broken: self.get(Field::Malformed) != 0,
             },
             proto if ICMP.contains(&proto) => Transport::Icmp {
                 kind: self.get(Field::IcmpType) as u8,

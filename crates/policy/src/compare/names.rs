@@ -191,6 +191,7 @@ fn may_be_unknown(cond: &Cond) -> bool {
             | Cond::RouteBack { .. }
             | Cond::ReversePath(_)
             | Cond::Aside(_)
+            | Cond::SctpChunks { .. }
             | Cond::Set { .. }
             | Cond::Learned
             | Cond::Learn(_)
@@ -239,6 +240,9 @@ fn unknown((policy, chain): (&Policy, &str), test: &Test, before: &str) -> Optio
         }
         Cond::Ct(field) => Some((format!("flow {field:?}"), false)),
         Cond::RouteBack { .. } | Cond::ReversePath(_) | Cond::Aside(_) => {
+            Some((format!("{:?}", test.cond), false))
+        }
+        Cond::SctpChunks { flags, .. } if !flags.is_empty() => {
             Some((format!("{:?}", test.cond), false))
         }
         Cond::Set { set, fields } if is_live(policy, *set) => {

@@ -8,9 +8,10 @@ use super::confirm::{Judged, judge};
 use super::diagram::{NO, Node, TooLarge, YES, leaf, leaf_of};
 use super::example::Valuation;
 use super::field::Field;
+use super::mix::Mix;
 use super::names::Names;
 use super::space::{Space, Unknown};
-use super::state::{Effect, Mix, State, States, Who};
+use super::state::{Effect, State, States, Who};
 use super::walk::{Notes, Walk};
 use super::{Class, Options, changed};
 use crate::eval::Path;
@@ -353,15 +354,12 @@ impl Pair<'_> {
             Verdict::Reject(_) if !compared.answers => Verdict::Drop,
             other => other,
         };
-        let mark = |mix: Mix| {
-            (example.get(Field::Mark) as u32 & mix.own)
-                ^ (example.get(Field::Connmark) as u32 & mix.flow)
-                ^ mix.xor
-        };
+        let came = |field: Field| example.get(field) as u32;
+        let mark = says.mark.of(came(Field::Mark), came(Field::Connmark));
         let tos = (example.get(Field::Tos) as u8 & says.tos.0) ^ says.tos.1;
         let changes = says.verdict != Verdict::Accept
             || !compared.changes
-            || mark(says.mark) == is.mark && tos == is.tos;
+            || mark == is.mark && tos == is.tos;
         let by = says.by.filter(|_| !says.cut_short);
         // Any of the rules whose states get the same.
         let makers = &self.names[side].makers;
@@ -380,8 +378,8 @@ fn outcome(state: &State) -> Outcome {
         verdict: state.verdict.unwrap_or(Verdict::Accept),
         by,
         cut_short,
-        mark: state.mark,
-        connmark: state.connmark,
+        mark: state.mark.clone(),
+        connmark: state.connmark.clone(),
         tos: state.tos,
         class: state.class,
         untracked: state.untracked,
@@ -403,8 +401,8 @@ fn same_but_for_who(a: Option<&State>, b: Option<&State>) -> bool {
 fn equal_but_for_marks(a: &State, b: &State) -> bool {
     let plain = |state: &State| State {
         by: Who::Nobody,
-        mark: Mix::OWN,
-        connmark: Mix::FLOW,
+        mark: Mix::own(),
+        connmark: Mix::flow(),
         tos: (0xff, 0),
         ..state.clone()
     };
@@ -416,10 +414,10 @@ impl Space {
     fn marks_differ(&mut self, a: &State, b: &State) -> Result<Node, TooLarge> {
         let mut any = NO;
         let flow = self.diagram.is(Field::HasFlow, 1)?;
-        for (own, one, other) in [(YES, a.mark, b.mark), (flow, a.connmark, b.connmark)] {
+        for (own, one, other) in [(YES, &a.mark, &b.mark), (flow, &a.connmark, &b.connmark)] {
             let difference = one.with(other);
             for bit in 0..32 {
-                let bit = self.mix_bit(difference, bit)?;
+                let bit = self.mix_bit(&difference, bit)?;
                 let bit = self.diagram.and(own, bit)?;
                 any = self.diagram.or(any, bit)?;
             }

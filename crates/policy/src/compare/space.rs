@@ -175,11 +175,13 @@ impl Space {
         self.diagram.and(possible, short)
     }
 
-    /// TCP packets whose header says something impossible of its own length.
+    /// Packets with something impossible in what a test reads: the length of a TCP header, SCTP
+    /// chunks that end before the packet does.
     pub fn malformed(&mut self) -> Result<Node, TooLarge> {
-        let tcp = self.readable(Header::Tcp)?;
+        let (tcp, sctp) = (self.readable(Header::Tcp)?, self.readable(Header::Sctp)?);
+        let either = self.diagram.or(tcp, sctp)?;
         let malformed = self.diagram.is(Field::Malformed, 1)?;
-        self.diagram.and(tcp, malformed)
+        self.diagram.and(either, malformed)
     }
 
     fn may_be_short(&mut self) -> Result<Node, TooLarge> {
@@ -276,8 +278,10 @@ impl Space {
             either = self.diagram.without(either, cut)?;
         }
         let tcp = self.readable(Header::Tcp)?;
+        let sctp = self.readable(Header::Sctp)?;
+        let followed = self.diagram.or(tcp, sctp)?;
         let right = self.diagram.is(Field::Malformed, 0)?;
-        let header = self.diagram.or(tcp, right)?;
+        let header = self.diagram.or(followed, right)?;
         self.diagram.and(either, header)
     }
 

@@ -5,52 +5,10 @@
 //! functions of the marks that the packet came with, so that nothing depends on their values.
 
 use super::diagram::{Quick, QuickMap};
-use crate::model::{MssOp, RejectKind, TtlOp, Verdict};
+use super::mix::Mix;
+use crate::model::{MarkShift, MssOp, RejectKind, TtlOp, Verdict};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
-
-/// A 32-bit mark: `(mark & own) ^ (flow mark & flow) ^ xor` of what the packet came with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Mix {
-    /// Bits of the packet's mark.
-    pub own: u32,
-    /// Bits of its flow's mark.
-    pub flow: u32,
-    /// Bits turned over.
-    pub xor: u32,
-}
-
-impl Mix {
-    /// The packet's mark as it came.
-    pub const OWN: Mix = Mix {
-        own: u32::MAX,
-        flow: 0,
-        xor: 0,
-    };
-    /// The flow's mark as it was.
-    pub const FLOW: Mix = Mix {
-        own: 0,
-        flow: u32::MAX,
-        xor: 0,
-    };
-
-    fn masked(self, mask: u32) -> Mix {
-        Mix {
-            own: self.own & mask,
-            flow: self.flow & mask,
-            xor: self.xor & mask,
-        }
-    }
-
-    /// Exclusive or.
-    pub(super) fn with(self, other: Mix) -> Mix {
-        Mix {
-            own: self.own ^ other.own,
-            flow: self.flow ^ other.flow,
-            xor: self.xor ^ other.xor,
-        }
-    }
-}
 
 /// Which rule it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -148,12 +106,12 @@ pub enum Change {
     GoOn,
     /// `(mark & !mask) ^ value`.
     Mark(u32, u32),
-    /// The same of the flow's mark.
-    Connmark(u32, u32),
-    /// Packet mark to flow: bits used, bits cleared.
-    Save(u32, u32),
-    /// Flow mark to packet: bits cleared, bits used.
-    Restore(u32, u32),
+    /// The same of the flow's mark, then moved.
+    Connmark(u32, u32, MarkShift),
+    /// Packet mark to flow: bits used, which are moved, bits cleared.
+    Save(u32, u32, MarkShift),
+    /// Flow mark to packet: bits cleared, bits used, which are moved.
+    Restore(u32, u32, MarkShift),
     /// `(tos & !mask) ^ value`.
     Tos(u8, u8),
     /// Queueing priority.
@@ -190,8 +148,8 @@ impl State {
             verdict: None,
             by: Who::Nobody,
             standing: None,
-            mark: Mix::OWN,
-            connmark: Mix::FLOW,
+            mark: Mix::own(),
+            connmark: Mix::flow(),
             tos: (0xff, 0),
             class: None,
             untracked: false,
@@ -227,14 +185,18 @@ impl State {
                 let (verdict, by) = next.standing.unwrap_or((*verdict, *who));
                 (next.verdict, next.by) = (Some(verdict), by);
             }
-            Change::Mark(value, mask) => next.mark = set(next.mark, *value, *mask),
+            Change::Mark(value, mask) => next.mark = next.mark.set(*value, *mask),
             Change::Connmark(..) | Change::Save(..) | Change::Restore(..) if next.untracked => {}
-            Change::Connmark(value, mask) => next.connmark = set(next.connmark, *value, *mask),
-            Change::Save(used, cleared) => {
-                next.connmark = next.connmark.masked(!cleared).with(next.mark.masked(*used));
+            Change::Connmark(value, mask, shift) => {
+                next.connmark = next.connmark.set(*value, *mask).shifted(*shift);
             }
-            Change::Restore(cleared, used) => {
-                next.mark = next.mark.masked(!cleared).with(next.connmark.masked(*used));
+            Change::Save(used, cleared, shift) => {
+                let moved = next.mark.masked(*used).shifted(*shift);
+                next.connmark = next.connmark.masked(!cleared).with(&moved);
+            }
+            Change::Restore(cleared, used, shift) => {
+                let moved = next.connmark.masked(*used).shifted(*shift);
+                next.mark = next.mark.masked(!cleared).with(&moved);
             }
             Change::Tos(value, mask) => {
                 next.tos = (next.tos.0 & !mask, (next.tos.1 & !mask) ^ value);
@@ -280,14 +242,6 @@ impl Flows {
             _ => {}
         }
     }
-}
-
-fn set(mark: Mix, value: u32, mask: u32) -> Mix {
-    mark.masked(!mask).with(Mix {
-        own: 0,
-        flow: 0,
-        xor: value,
-    })
 }
 
 /// What of two outcomes is compared. A verdict always is.
@@ -387,10 +341,10 @@ impl States {
         out.standing = None;
         out.flows = Flows::default();
         if !accepted || !compared.changes {
-            (out.mark, out.tos, out.class) = (Mix::OWN, (0xff, 0), None);
+            (out.mark, out.tos, out.class) = (Mix::own(), (0xff, 0), None);
         }
         if !compared.changes {
-            out.connmark = Mix::FLOW;
+            out.connmark = Mix::flow();
         }
         out.untracked &= compared.memory;
         out.effects.retain(|effect| match effect {

@@ -38,8 +38,8 @@ impl Walk<'_, '_> {
             Cond::Mark { value, mask } => {
                 let yes = self.by_state(
                     live,
-                    |state| (state.mark.own, state.mark.flow, state.mark.xor),
-                    |walk, mix| walk.mark_is(mix, *value, *mask),
+                    |state| state.mark.clone(),
+                    |walk, mix| walk.space.mix_is(&mix, *value, *mask),
                 )?;
                 self.space.either(yes)?
             }
@@ -47,8 +47,8 @@ impl Walk<'_, '_> {
                 let has = self.flow(live)?;
                 let yes = self.by_state(
                     live,
-                    |state| (state.connmark.own, state.connmark.flow, state.connmark.xor),
-                    |walk, mix| walk.mark_is(mix, *value, *mask),
+                    |state| state.connmark.clone(),
+                    |walk, mix| walk.space.mix_is(&mix, *value, *mask),
                 )?;
                 self.space.having(has, yes)?
             }
@@ -95,6 +95,12 @@ impl Walk<'_, '_> {
             | Cond::Aside(_) => {
                 let yes = self.unknown(rule, number, out)?;
                 self.space.either(yes)?
+            }
+            Cond::SctpChunks { kind, flags, .. } if !flags.is_empty() => {
+                let unknown = self.unknown(rule, number, out)?;
+                let yes = self.space.of_some_chunk(*kind, unknown)?;
+                let short = self.space.short()?;
+                self.space.chunked(*kind, yes, short)?
             }
             Cond::Set { set, fields } => {
                 let yes = match is_live(self.policy, *set) {

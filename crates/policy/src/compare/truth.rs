@@ -184,7 +184,7 @@ impl Space {
                 Some(_) => NO,
             },
             Cond::AhSpi(set) | Cond::EspSpi(set) => d.among(Field::Spi, &wide(set.ranges()))?,
-            Cond::SctpChunks { kind, types } => self.chunks(*kind, types)?,
+            Cond::SctpChunks { kind, types, .. } => self.chunks(*kind, types)?,
             _ => NO,
         };
         let mut has = self.readable(header)?;
@@ -194,11 +194,46 @@ impl Space {
         };
         if matches!(cond, Cond::TcpOption(_) | Cond::TcpMss(_)) {
             let malformed = self.malformed()?;
+            let malformed = self.diagram.and(has, malformed)?;
             has = self.diagram.without(has, malformed)?;
             hot = self.diagram.or(hot, malformed)?;
         }
+        if let Cond::SctpChunks { kind, .. } = cond {
+            return self.chunked(*kind, yes, hot).map(Some);
+        }
         let truth = self.having(has, yes)?;
         Ok(Some(Truth { hot, ..truth }))
+    }
+
+    /// What a test of chunks with flags says, where it is not known which: without a chunk, that
+    /// there is none of them (1), or none but them (2).
+    pub(super) fn of_some_chunk(&mut self, kind: u8, unknown: Node) -> Result<Node, TooLarge> {
+        let d = &mut self.diagram;
+        let low = d.masked(Field::ChunksLow, 0, u128::MAX)?;
+        let high = d.masked(Field::ChunksHigh, 0, u128::MAX)?;
+        let none = d.and(low, high)?;
+        match kind {
+            0 => Ok(unknown),
+            1 => d.without(unknown, none),
+            _ => d.or(unknown, none),
+        }
+    }
+
+    /// A test of SCTP chunks, of which `yes` says what it does where they end with the packet;
+    /// `hot` are packets dropped for want of the header.
+    pub(super) fn chunked(&mut self, kind: u8, yes: Node, hot: Node) -> Result<Truth, TooLarge> {
+        let has = self.readable(Header::Sctp)?;
+        let broken = self.diagram.is(Field::Malformed, 1)?;
+        let lost = match kind {
+            0 => broken,
+            1 => self.diagram.without(broken, yes)?,
+            _ => self.diagram.and(broken, yes)?,
+        };
+        let lost = self.diagram.and(has, lost)?;
+        let has = self.diagram.without(has, lost)?;
+        let truth = self.having(has, yes)?;
+        let hot = self.diagram.or(hot, lost)?;
+        Ok(Truth { hot, ..truth })
     }
 
     fn chunks(&mut self, kind: u8, types: &[u64; 4]) -> Result<Node, TooLarge> {
@@ -442,7 +477,7 @@ fn header(cond: &Cond) -> Option<Header> {
         }
         Cond::Icmp { .. } => Some(Header::Icmp),
         Cond::AhSpi(_) | Cond::EspSpi(_) => Some(Header::Spi),
-        Cond::SctpChunks { .. } => Some(Header::Sctp),
+        Cond::SctpChunks { flags, .. } if flags.is_empty() => Some(Header::Sctp),
         Cond::Never
         | Cond::Src(_)
         | Cond::Dst(_)
@@ -473,6 +508,7 @@ fn header(cond: &Cond) -> Option<Header> {
         | Cond::Tos { .. }
         | Cond::EcnIp(_)
         | Cond::RoutingHeader { .. }
+        | Cond::SctpChunks { .. }
         | Cond::History(_)
         | Cond::Learned
         | Cond::Learn(_)

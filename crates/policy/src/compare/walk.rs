@@ -9,10 +9,11 @@
 
 use super::diagram::{NO, Node, TooLarge, YES, leaf};
 use super::field::Field;
+use super::mix::Mix;
 use super::names::Names;
 use super::noting::is_counted_line;
 use super::space::Space;
-use super::state::{Change, Effect, Mix, State, States, Who, mss};
+use super::state::{Change, Effect, State, States, Who, mss};
 use crate::eval::{Evaluator, Path};
 use crate::model::{ChainId, Cond, Flow, Hook, LogOp, Op, Policy, Rule, Table, Test, Verdict};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -329,9 +330,17 @@ impl<'a, 'p> Walk<'a, 'p> {
             Op::Log(log) => Change::Does(Effect::Logged(record(log))),
             Op::Nflog(log) => Change::Does(Effect::Logged(format!("{log:?}"))),
             Op::SetMark { value, mask } => Change::Mark(*value, *mask),
-            Op::SetConnmark { value, mask } => Change::Connmark(*value, *mask),
-            Op::SaveConnmark { nf_mask, ct_mask } => Change::Save(*nf_mask, *ct_mask),
-            Op::RestoreConnmark { nf_mask, ct_mask } => Change::Restore(*nf_mask, *ct_mask),
+            Op::SetConnmark { value, mask, shift } => Change::Connmark(*value, *mask, *shift),
+            Op::SaveConnmark {
+                nf_mask,
+                ct_mask,
+                shift,
+            } => Change::Save(*nf_mask, *ct_mask, *shift),
+            Op::RestoreConnmark {
+                nf_mask,
+                ct_mask,
+                shift,
+            } => Change::Restore(*nf_mask, *ct_mask, *shift),
             Op::Notrack if self.looked => return Ok(live),
             Op::Notrack => Change::Untrack,
             Op::SetDscp(dscp) => Change::Tos(dscp << 2, 0xfc),
@@ -360,7 +369,7 @@ impl<'a, 'p> Walk<'a, 'p> {
 
     /// For each way in which a part of the state differs among the packets: what `f` says of it,
     /// put together.
-    pub(super) fn by_state<K: Ord + Copy>(
+    pub(super) fn by_state<K: Ord + Clone>(
         &mut self,
         live: Node,
         key: impl Fn(&State) -> K,
@@ -375,7 +384,7 @@ impl<'a, 'p> Walk<'a, 'p> {
         let mut out = NO;
         let alone = keys.len() == 1;
         for one in keys {
-            let says = f(self, one)?;
+            let says = f(self, one.clone())?;
             let part = match alone {
                 true => says,
                 false => {
@@ -387,17 +396,6 @@ impl<'a, 'p> Walk<'a, 'p> {
         }
         Ok(out)
     }
-
-    /// Packets whose mark, masked, has a value.
-    pub(super) fn mark_is(
-        &mut self,
-        mix: (u32, u32, u32),
-        value: u32,
-        mask: u32,
-    ) -> Result<Node, TooLarge> {
-        let (own, flow, xor) = mix;
-        self.space.mix_is(Mix { own, flow, xor }, value, mask)
-    }
 }
 
 fn record(log: &LogOp) -> String {
@@ -406,7 +404,7 @@ fn record(log: &LogOp) -> String {
 
 impl Space {
     /// Packets of which a mark, masked, has a value.
-    pub fn mix_is(&mut self, mix: Mix, value: u32, mask: u32) -> Result<Node, TooLarge> {
+    pub fn mix_is(&mut self, mix: &Mix, value: u32, mask: u32) -> Result<Node, TooLarge> {
         if value & !mask != 0 {
             return Ok(NO);
         }
@@ -423,15 +421,18 @@ impl Space {
     }
 
     /// Packets of which a mark has a bit.
-    pub fn mix_bit(&mut self, mix: Mix, bit: u32) -> Result<Node, TooLarge> {
+    pub fn mix_bit(&mut self, mix: &Mix, bit: u32) -> Result<Node, TooLarge> {
         let has = |mask: u32| mask >> bit & 1 != 0;
         let mut one = if has(mix.xor) { YES } else { NO };
-        for (mask, field) in [(mix.own, Field::Mark), (mix.flow, Field::Connmark)] {
-            if has(mask) {
-                let set = self.diagram.make(field.bit(bit), NO, YES)?;
-                let other = self.diagram.not(one)?;
-                one = self.diagram.select(set, other, one)?;
-            }
+        for part in mix.parts.iter().filter(|part| has(part.bits)) {
+            let field = match part.flow {
+                true => Field::Connmark,
+                false => Field::Mark,
+            };
+            let from = bit.wrapping_add_signed(-i32::from(part.left));
+            let set = self.diagram.make(field.bit(from), NO, YES)?;
+            let other = self.diagram.not(one)?;
+            one = self.diagram.select(set, other, one)?;
         }
         Ok(one)
     }

@@ -403,7 +403,9 @@ fn address(
                 false => RangeSet::default(),
             };
             let side = usize::from(*field == crate::model::SetField::Dst);
-            (AddrMatch::Ranges(addresses), side, Some(set.name.clone()))
+            // What `nomatch` entries take out has a name that no file could have.
+            let name = (!set.name.contains(' ')).then(|| set.name.clone());
+            (AddrMatch::Ranges(addresses), side, name)
         }
         _ => return Ok(false),
     };

@@ -175,7 +175,9 @@ fn of_aside(aside: &Aside) -> Culprit {
             REWRITE,
         ),
         Aside::IpOptions { .. } => (&["ipoptions"], "IPv4 options", REWRITE),
-        Aside::Extensions(_) => (&["ext6hdr"], "an extension header", REWRITE),
+        Aside::Extensions(_) | Aside::Headers { .. } => {
+            (&["ext6hdr", "ipv6header"], "an extension header", REWRITE)
+        }
         Aside::Ethernet(_) => (
             &["MAC", "mac", "mac-type", "src-mac", "dst-mac", "lookup"],
             "a question about frames",

@@ -52,6 +52,10 @@ pub fn aside_condition(aside: &Aside, packet: &Packet) -> Truth {
             (facts.ip_options & (mask | BROKEN_OPTIONS) == *value).into()
         }
         Aside::Extensions(bits) => (facts.extensions & bits != 0).into(),
+        Aside::Headers { value, mask } => match facts.headers {
+            Some(headers) => (headers & mask == *value).into(),
+            None => Truth::Absent,
+        },
         Aside::Name { out, pattern } => {
             let name = match out {
                 true => &packet.out_iface,

@@ -8,8 +8,8 @@
 use super::aside::aside_condition;
 use super::{Locals, Passage};
 use crate::model::{
-    AddrMatch, AddrType, Cmp, Cond, CtState, Family, Fragment, Owner, Packet, RangeSet, StateMask,
-    Transport, handling,
+    AddrMatch, AddrType, ChunkFlags, Cmp, Cond, CtState, Family, Fragment, Owner, Packet, RangeSet,
+    SctpChunk, StateMask, Transport, handling,
 };
 
 /// What a condition says of a packet.
@@ -169,16 +169,46 @@ fn transport_condition(cond: &Cond, packet: &Packet) -> Truth {
         (Cond::AhSpi(values) | Cond::EspSpi(values), Transport::Spi(spi)) => {
             values.contains(*spi).into()
         }
-        (Cond::SctpChunks { kind, types }, Transport::Sctp { chunks, .. }) => {
-            let pairs = || types.iter().zip(chunks);
-            match kind {
-                0 => pairs().all(|(wanted, present)| wanted & present == *wanted),
-                1 => pairs().any(|(wanted, present)| wanted & present != 0),
-                _ => pairs().all(|(wanted, present)| present & !wanted == 0),
-            }
-            .into()
-        }
+        (
+            Cond::SctpChunks { kind, types, flags },
+            Transport::Sctp {
+                chunks: present,
+                broken,
+                ..
+            },
+        ) => chunks(*kind, types, flags, present, *broken),
         _ => Truth::Absent,
+    }
+}
+
+/// Whether chunks are all, any or only those of a condition, looked at in order as xt_sctp does: it
+/// drops a packet in which it comes to the end of the chunks before that of the packet.
+fn chunks(
+    how: u8,
+    types: &[u64; 4],
+    flags: &[ChunkFlags],
+    chunks: &[SctpChunk],
+    broken: bool,
+) -> Truth {
+    let is_named = |kind: u8| types[usize::from(kind >> 6)] >> (kind & 63) & 1 == 1;
+    let is_wanted = |chunk: &SctpChunk| {
+        let row = flags.iter().find(|row| row.kind == chunk.kind);
+        is_named(chunk.kind) && row.is_none_or(|row| chunk.flags & row.mask == row.value)
+    };
+    match how {
+        1 if chunks.iter().any(is_wanted) => Truth::Yes,
+        2 if !chunks.iter().all(is_wanted) => Truth::No,
+        _ if broken => Truth::HotDrop,
+        0 => {
+            let is_there = |kind| {
+                let mut of_type = chunks.iter().filter(|chunk| chunk.kind == kind);
+                of_type.any(is_wanted)
+            };
+            (0..=255)
+                .all(|kind| !is_named(kind) || is_there(kind))
+                .into()
+        }
+        how => (how == 2).into(),
     }
 }
 

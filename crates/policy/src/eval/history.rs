@@ -11,7 +11,7 @@ mod recent;
 mod sample;
 mod time;
 
-pub use bucket::{Bucket, Price};
+pub use bucket::{Bucket, Price, Sample};
 pub use meter::{MeterFlow, Queues, flow_of};
 pub use sample::random_31;
 pub use time::in_window;
@@ -28,7 +28,7 @@ pub struct Histories {
     pub seed: u64,
     objects: Vec<Object>,
     recents: HashMap<usize, recent::List>,
-    hash_limits: HashMap<usize, HashMap<Key, (Bucket, u64)>>,
+    hash_limits: HashMap<usize, HashMap<Key, (Bucket, Sample, u64)>>,
     meters: HashMap<usize, Queues>,
 }
 
@@ -168,12 +168,16 @@ impl Histories {
             HistoryKind::HashLimit(limit) => {
                 let table = self.hash_limits.entry(object.shared_with).or_default();
                 let key = key_of(packet, &limit.key);
-                let (bucket, expires_ms) = table.entry(key).or_default();
+                let (bucket, sample, expires_ms) = table.entry(key).or_default();
                 if *expires_ms <= now_ms {
-                    *bucket = Bucket::default();
+                    (*bucket, *sample) = (Bucket::default(), Sample::default());
                 }
                 *expires_ms = now_ms + u64::from(limit.expire_ms);
-                bucket.take(Price::hash_limit(limit, packet.length), now_ms) != limit.above
+                let kept = match limit.sampled {
+                    Some(seconds) => sample.count(limit, seconds, now_ms),
+                    None => bucket.take(Price::hash_limit(limit, packet.length), now_ms),
+                };
+                kept != limit.above
             }
             HistoryKind::Recent(recent) => {
                 let list = self.recents.entry(object.shared_with).or_default();

@@ -478,20 +478,29 @@ impl<'p> Evaluator<'p> {
                     passage.untracked = true;
                 }
             }
-            Op::RestoreConnmark { nf_mask, ct_mask } => {
+            Op::RestoreConnmark {
+                nf_mask,
+                ct_mask,
+                shift,
+            } => {
                 if let Some(ct) = connmark {
-                    passage.mark = (passage.mark & !nf_mask) ^ (ct & ct_mask);
+                    passage.mark = (passage.mark & !nf_mask) ^ shift.of(ct & ct_mask);
                 }
             }
-            Op::SetConnmark { value, mask } => {
+            Op::SetConnmark { value, mask, shift } => {
                 if let (Some(ct), Some(seen)) = (connmark, &passage.seen) {
-                    self.tracker.set_connmark(seen, (ct & !mask) ^ value);
+                    let mark = shift.of((ct & !mask) ^ value);
+                    self.tracker.set_connmark(seen, mark);
                 }
             }
-            Op::SaveConnmark { nf_mask, ct_mask } => {
+            Op::SaveConnmark {
+                nf_mask,
+                ct_mask,
+                shift,
+            } => {
                 if let (Some(ct), Some(seen)) = (connmark, &passage.seen) {
-                    self.tracker
-                        .set_connmark(seen, (ct & !ct_mask) ^ (passage.mark & nf_mask));
+                    let mark = (ct & !ct_mask) ^ shift.of(passage.mark & nf_mask);
+                    self.tracker.set_connmark(seen, mark);
                 }
             }
             Op::SetAdd { .. } | Op::SetDelete { .. } => self.sets.apply(op, packet, now_ms),

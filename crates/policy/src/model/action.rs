@@ -86,26 +86,32 @@ pub enum Op {
         /// Bits cleared first.
         mask: u32,
     },
-    /// `mark = (mark & !mask) ^ value`, on the packet's flow.
+    /// `mark = shift((mark & !mask) ^ value)`, on the packet's flow.
     SetConnmark {
         /// Exclusive-or value.
         value: u32,
         /// Bits cleared first.
         mask: u32,
+        /// What becomes of the result.
+        shift: MarkShift,
     },
-    /// `ct = (ct & !ct_mask) ^ (nf & nf_mask)`.
+    /// `ct = (ct & !ct_mask) ^ shift(nf & nf_mask)`.
     SaveConnmark {
         /// Bits of the packet mark that are used.
         nf_mask: u32,
         /// Bits of the flow mark that are cleared.
         ct_mask: u32,
+        /// What becomes of the bits that are used.
+        shift: MarkShift,
     },
-    /// `nf = (nf & !nf_mask) ^ (ct & ct_mask)`.
+    /// `nf = (nf & !nf_mask) ^ shift(ct & ct_mask)`.
     RestoreConnmark {
         /// Bits of the packet mark that are cleared.
         nf_mask: u32,
         /// Bits of the flow mark that are used.
         ct_mask: u32,
+        /// What becomes of the bits that are used.
+        shift: MarkShift,
     },
     /// The packet stays untracked.
     Notrack,
@@ -142,6 +148,28 @@ pub enum Op {
         /// Which packet fields, in the set's order of dimensions.
         fields: Vec<SetField>,
     },
+}
+
+/// Bits by which a mark is shifted; bits that leave it are lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MarkShift {
+    /// To the right, not to the left.
+    pub right: bool,
+    /// How far, 0 to 31.
+    pub bits: u8,
+}
+
+impl MarkShift {
+    /// The shifted mark.
+    #[must_use]
+    pub fn of(self, mark: u32) -> u32 {
+        let bits = u32::from(self.bits);
+        let shifted = match self.right {
+            true => mark.checked_shr(bits),
+            false => mark.checked_shl(bits),
+        };
+        shifted.unwrap_or(0)
+    }
 }
 
 /// A record in the format of the kernel's packet log.

@@ -65,6 +65,13 @@ pub enum Aside {
     },
     /// One of these IPv6 extension headers is there, bits of [`Facts::extensions`].
     Extensions(u8),
+    /// `headers & mask == value` of [`Facts::headers`]; never holds where they can't be followed.
+    Headers {
+        /// Headers that are there.
+        value: u8,
+        /// Headers that are looked at.
+        mask: u8,
+    },
     /// The name of the receiving or sending interface matches a shell pattern (fnmatch); never
     /// holds where there is no such interface.
     Name {
@@ -255,6 +262,9 @@ pub struct Facts {
     /// IPv6 extension headers: fragment 1, hop-by-hop 2, routing 4 (and 64 of type 0, 128 of type
     /// 2), AH 8, ESP 16, destination options 32.
     pub extensions: u8,
+    /// What an IPv6 packet consists of, as ip6t_ipv6header finds it: hop-by-hop 1, destination
+    /// options 2, routing 4, fragment 8, AH 16, ESP 32, nothing more 64, an upper layer 128.
+    pub headers: Option<u8>,
     /// The Ethernet frame, where frames are judged.
     pub frame: Option<Frame>,
 }

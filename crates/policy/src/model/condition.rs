@@ -45,6 +45,17 @@ pub struct IfPattern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateMask(pub u8);
 
+/// `flags & mask == value`, of chunks of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ChunkFlags {
+    /// The type.
+    pub kind: u8,
+    /// Bits looked at.
+    pub mask: u8,
+    /// Bits that must be set.
+    pub value: u8,
+}
+
 /// How a number is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cmp {
@@ -264,12 +275,15 @@ pub enum Cond {
     AhSpi(RangeSet<u32>),
     /// SPI of ESP.
     EspSpi(RangeSet<u32>),
-    /// SCTP chunk types: `(match kind 0 all 1 any 2 only, set of types as 256 bits)`.
+    /// SCTP chunks.
     SctpChunks {
-        /// 0 all of them present, 1 any of them, 2 only them.
+        /// 0 all of these types present, 1 any of them, 2 only them. A packet whose chunks can't be
+        /// followed to its end is dropped, unless those before say that 1 holds or 2 doesn't.
         kind: u8,
         /// One bit a chunk type.
         types: [u64; 4],
+        /// Flags that a chunk must have to be one of its type, a row a type at most.
+        flags: Vec<ChunkFlags>,
     },
     /// IPv6 routing header: type range, segments-left range; absent means any.
     RoutingHeader {

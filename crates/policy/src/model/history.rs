@@ -84,6 +84,18 @@ pub struct HashLimit {
     pub expire_ms: u32,
     /// Largest number of keys; 0 means the default.
     pub max: u32,
+    /// Instead of taking tokens, packets are counted over so many seconds: the rate is exceeded
+    /// where the last such time had more than it allows, or this one has more than a second's
+    /// packets and `burst`. The count begins anew with the first packet behind that time.
+    pub sampled: Option<u32>,
+}
+
+impl HashLimit {
+    /// Packets of a second, where they are counted and not limited.
+    #[must_use]
+    pub fn per_second(&self) -> u64 {
+        1_000_000 / self.rate.max(1)
+    }
 }
 
 /// What a recent test does.

@@ -22,13 +22,13 @@ mod range;
 mod set;
 mod shape;
 
-pub use action::{Flow, LogOp, MssOp, NflogOp, Op, RejectKind, TtlOp, Verdict};
+pub use action::{Flow, LogOp, MarkShift, MssOp, NflogOp, Op, RejectKind, TtlOp, Verdict};
 pub use aside::{
     Aside, BROKEN_OPTIONS, Ethernet, Facts, Frame, TcpNumber, TextSearch, WordStep, WordTest,
 };
 pub use condition::{
-    AddrMatch, AddrType, Cmp, Cond, CtField, IfPattern, Owner, OwnerRange, ReversePath, StateMask,
-    Test,
+    AddrMatch, AddrType, ChunkFlags, Cmp, Cond, CtField, IfPattern, Owner, OwnerRange, ReversePath,
+    StateMask, Test,
 };
 pub use dynamic::{Dynamic, DynamicTest, IpfwKeeper};
 pub use history::{
@@ -40,7 +40,7 @@ pub use learned::{
 };
 pub use meter::{Meter, MeterKey, MeterRoom};
 pub use packet::handling;
-pub use packet::{CtState, Direction, Fragment, Packet, PacketType, Transport};
+pub use packet::{CtState, Direction, Fragment, Packet, PacketType, SctpChunk, Transport};
 pub use policy::{
     Chain, ChainId, ChainPolicy, Counters, Family, Hook, Origin, Policy, Root, Rule, RuleId,
     SourceId, Table,

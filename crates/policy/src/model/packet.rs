@@ -123,8 +123,11 @@ pub enum Transport {
         src_port: u16,
         /// Destination port.
         dst_port: u16,
-        /// Chunk types present, one bit a type.
-        chunks: [u64; 4],
+        /// Chunks, in order.
+        chunks: Vec<SctpChunk>,
+        /// There is no chunk, or one has no length or begins where less than 4 bytes are left: what
+        /// stands there and behind is in no chunk.
+        broken: bool,
     },
     /// ICMP (RFC 792) or ICMPv6 (RFC 4443).
     Icmp {
@@ -139,6 +142,15 @@ pub enum Transport {
     },
     /// AH or ESP.
     Spi(u32),
+}
+
+/// A chunk of SCTP (RFC 9260 section 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SctpChunk {
+    /// Type.
+    pub kind: u8,
+    /// Flags.
+    pub flags: u8,
 }
 
 /// One packet at one hook.

@@ -2,7 +2,8 @@
 
 use fastrand::Rng;
 use weir_policy::model::{
-    Aside, Facts, IfPattern, OwnerRange, RangeSet, TcpNumber, TextSearch, WordStep, WordTest,
+    Aside, ChunkFlags, Cond, Facts, IfPattern, MarkShift, OwnerRange, RangeSet, TcpNumber,
+    TextSearch, WordStep, WordTest,
 };
 
 use super::{chance, pick};
@@ -64,6 +65,11 @@ fn header(rng: &mut Rng) -> Aside {
                 value,
                 mask: value | rng.u8(..16),
             }
+        }
+        1 if rng.bool() => {
+            let mask = *pick(rng, &[0xff, 0x0c, 0x84, 0x88]);
+            let value = *pick(rng, &[0x80, 0x84, 0x88, 0x8c, 0x20, 0x40, 4, 8]) & mask;
+            Aside::Headers { value, mask }
         }
         1 => Aside::Extensions(*pick(rng, &[1, 2, 4, 0x45, 0x10, 0x80])),
         _ => {
@@ -153,5 +159,34 @@ pub fn facts(rng: &mut Rng, received: bool, sent: bool, owned: bool) -> Facts {
         realm: rng.u32(..9),
         ports: chance(rng, 25).then(|| [0, 1].map(|_| (*pick(rng, &PORTS)).to_owned())),
         ..Facts::default()
+    }
+}
+
+/// How a mark moves.
+pub fn mark_shift(rng: &mut Rng) -> MarkShift {
+    MarkShift {
+        right: rng.bool(),
+        bits: *pick(rng, &[0, 0, 0, 1, 2, 31]),
+    }
+}
+
+/// A condition on chunks of SCTP.
+pub fn chunks(rng: &mut Rng) -> Cond {
+    let kinds = [0u8, 1, 6, 14];
+    let types = kinds.iter().filter(|_| rng.bool());
+    let types = types.fold(0, |all, kind| all | 1u64 << kind);
+    let mut flags: Vec<ChunkFlags> = kinds[..rng.usize(..=4)]
+        .iter()
+        .map(|&kind| {
+            let mask = rng.u8(1..4);
+            let value = rng.u8(..4) & mask;
+            ChunkFlags { kind, mask, value }
+        })
+        .collect();
+    flags.retain(|row| types >> row.kind & 1 == 1);
+    Cond::SctpChunks {
+        kind: rng.u8(..3),
+        types: [types, 0, 0, 0],
+        flags,
     }
 }

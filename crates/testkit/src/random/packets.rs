@@ -5,8 +5,8 @@
 
 use fastrand::Rng;
 use weir_policy::model::{
-    AddrMatch, Cond, Family, Fragment, Hook, Packet, PacketType, Policy, RangeSet, SetPart, Test,
-    Transport,
+    AddrMatch, Cond, Family, Fragment, Hook, Packet, PacketType, Policy, RangeSet, SctpChunk,
+    SetPart, Test, Transport,
 };
 
 use super::policies::{INTERFACES, ports, prefix};
@@ -362,6 +362,16 @@ impl PacketSource {
         tests
     }
 
+    /// Some chunks of SCTP.
+    fn chunks(&mut self) -> Vec<SctpChunk> {
+        let count = self.rng.usize(..4);
+        let mut chunk = || SctpChunk {
+            kind: *pick(&mut self.rng, &[0, 1, 6, 14]),
+            flags: self.rng.u8(..4),
+        };
+        (0..count).map(|_| chunk()).collect()
+    }
+
     /// A transport header for the protocol, and its length in bytes.
     fn transport(&mut self, proto: u8, icmp: u8) -> (Transport, u32) {
         match proto {
@@ -394,11 +404,13 @@ impl PacketSource {
             ),
             132 => {
                 let (src_port, dst_port) = (self.port(), self.port());
+                let chunks = self.chunks();
                 (
                     Transport::Sctp {
                         src_port,
                         dst_port,
-                        chunks: [0; 4],
+                        chunks,
+                        broken: self.rng.u8(..6) == 0,
                     },
                     12,
                 )

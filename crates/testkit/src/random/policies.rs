@@ -299,14 +299,17 @@ impl Maker {
                 (Table::Mangle, 0) => Op::SetConnmark {
                     value: self.rng.u32(..8),
                     mask: 0xf,
+                    shift: super::aside::mark_shift(&mut self.rng),
                 },
                 (Table::Mangle, 1) => Op::SaveConnmark {
                     nf_mask: 0xff,
                     ct_mask: 0xff,
+                    shift: super::aside::mark_shift(&mut self.rng),
                 },
                 (Table::Mangle, _) => Op::RestoreConnmark {
                     nf_mask: 0xf,
                     ct_mask: 0xf,
+                    shift: super::aside::mark_shift(&mut self.rng),
                 },
                 _ => Op::Log(LogOp {
                     level: 6,
@@ -366,8 +369,17 @@ impl Maker {
             let pattern = interface(rng);
             push(rng, Cond::OutIface(pattern), 20);
         }
-        for cond in transport(rng, family) {
-            push(rng, cond, 8);
+        let mut conds = transport(rng, family);
+        // Chunks are asked of SCTP alone, and by iptables alone.
+        let of_chunks = |cond: &Cond| matches!(cond, Cond::SctpChunks { .. });
+        conds.retain(|cond| !self.shape.lists || !of_chunks(cond));
+        let chunks = conds.iter().any(of_chunks);
+        for cond in conds {
+            let negated = match cond {
+                Cond::Proto(_) if chunks => 0,
+                _ => 8,
+            };
+            push(rng, cond, negated);
         }
         if self.shape.state && chance(rng, 20) && table != Table::Raw {
             let mut mask = StateMask(rng.u8(1..32));
@@ -522,6 +534,9 @@ fn transport(rng: &mut Rng, family: Family) -> Vec<Cond> {
             ],
         );
         out.push(Cond::TcpFlags { mask, value });
+    }
+    if proto == 132 && chance(rng, 70) {
+        out.push(super::aside::chunks(rng));
     }
     out
 }

@@ -116,8 +116,8 @@ fn transport(packet: &Packet) -> (u8, Vec<u8>) {
         }
         Transport::Other { protocol, head } => {
             let mut head = head.clone();
-            if *protocol == SCTP && head.len() >= 16 {
-                // The payload belongs to the one chunk.
+            if *protocol == SCTP && head.len() >= 16 && packet.payload > 0 {
+                // The payload belongs to the first chunk.
                 head[14..16].copy_from_slice(&(4 + packet.payload as u16).to_be_bytes());
             }
             (*protocol, head)

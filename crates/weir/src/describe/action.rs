@@ -4,7 +4,9 @@
 //! `reject`.
 
 use super::values::masked;
-use weir_policy::model::{Family, Flow, MssOp, Op, Policy, RejectKind, Table, TtlOp, Verdict};
+use weir_policy::model::{
+    Family, Flow, MarkShift, MssOp, Op, Policy, RejectKind, Table, TtlOp, Verdict,
+};
 
 /// The name of a verdict in JSON.
 pub fn verdict_name(verdict: Verdict) -> &'static str {
@@ -84,9 +86,15 @@ pub fn op(policy: &Policy, op: &Op) -> String {
         Op::Log(log) => format!("logs \"{}\"", log.prefix),
         Op::Nflog(log) => format!("logs to group {} \"{}\"", log.group, log.prefix),
         Op::SetMark { value, mask } => format!("mark {}", masked(*value, *mask)),
-        Op::SetConnmark { value, mask } => format!("flow mark {}", masked(*value, *mask)),
-        Op::SaveConnmark { .. } => "saves the mark to the flow".to_owned(),
-        Op::RestoreConnmark { .. } => "restores the mark from the flow".to_owned(),
+        Op::SetConnmark { value, mask, shift } => {
+            format!("flow mark {}{}", masked(*value, *mask), shifted(*shift))
+        }
+        Op::SaveConnmark { shift, .. } => {
+            format!("saves the mark to the flow{}", shifted(*shift))
+        }
+        Op::RestoreConnmark { shift, .. } => {
+            format!("restores the mark from the flow{}", shifted(*shift))
+        }
         Op::Notrack => "not tracked".to_owned(),
         Op::SetDscp(dscp) => format!("DSCP {dscp}"),
         Op::SetTos { value, mask } => format!("TOS {value:#x}/{mask:#x}"),
@@ -100,5 +108,14 @@ pub fn op(policy: &Policy, op: &Op) -> String {
         Op::SetDelete { set, .. } => {
             format!("deletes from set {}", policy.sets[set.0 as usize].name)
         }
+    }
+}
+
+/// Where a mark is moved.
+fn shifted(shift: MarkShift) -> String {
+    match (shift.bits, shift.right) {
+        (0, _) => String::new(),
+        (bits, true) => format!(", shifted right by {bits}"),
+        (bits, false) => format!(", shifted left by {bits}"),
     }
 }

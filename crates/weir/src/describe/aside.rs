@@ -40,6 +40,11 @@ pub fn aside(aside: &Aside) -> String {
         Aside::IpOptions { value, mask } => {
             format!("IP options {}", masked((*value).into(), (*mask).into()))
         }
+        Aside::Headers { value, mask } => match mask {
+            0xff => format!("IPv6 headers {}", header_names(*value)),
+            mask if value == mask => format!("IPv6 headers with {}", header_names(*mask)),
+            mask => format!("IPv6 headers without {}", header_names(*mask)),
+        },
         Aside::Extensions(bits) => format!("IPv6 extension headers {bits:#x}"),
         Aside::Name { out, pattern } => {
             let way = if *out { "to" } else { "from" };
@@ -125,6 +130,10 @@ pub fn observed(aside: &Aside, packet: &Packet) -> Option<String> {
             "they can't be told apart".to_owned()
         }
         Aside::IpOptions { .. } => format!("they are {:#x}", facts.ip_options),
+        Aside::Headers { .. } => match facts.headers {
+            Some(headers) => format!("they are {}", header_names(headers)),
+            None => "it has none that can be followed".to_owned(),
+        },
         Aside::Extensions(_) => format!("they are {:#x}", facts.extensions),
         Aside::Name { out, .. } => {
             let name = match out {
@@ -145,4 +154,14 @@ pub fn observed(aside: &Aside, packet: &Packet) -> Option<String> {
         },
         Aside::Words(_) | Aside::Text(_) => return None,
     })
+}
+
+/// What an IPv6 packet consists of, by the names of `-m ipv6header`.
+fn header_names(bits: u8) -> String {
+    const NAMES: [&str; 8] = ["hop", "dst", "route", "frag", "auth", "esp", "none", "prot"];
+    let named = NAMES
+        .iter()
+        .enumerate()
+        .filter(|(bit, _)| bits >> bit & 1 == 1);
+    named.map(|(_, name)| *name).collect::<Vec<_>>().join(",")
 }

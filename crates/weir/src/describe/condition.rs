@@ -7,8 +7,9 @@ use super::aside::aside;
 use super::values::{addresses, mac, masked, numbers};
 use crate::spec::{flag_names, protocol};
 use weir_policy::model::{
-    AddrType, Cmp, Cond, CtField, DynamicTest, Family, HistoryKind, IcmpHeadTest, IfPattern, Owner,
-    OwnerRange, PacketType, Policy, RecentAction, ReversePath, SetField, Statistic, Test,
+    AddrType, ChunkFlags, Cmp, Cond, CtField, DynamicTest, Family, HistoryKind, IcmpHeadTest,
+    IfPattern, Owner, OwnerRange, PacketType, Policy, RecentAction, ReversePath, SetField,
+    Statistic, Test,
 };
 
 /// A test in words.
@@ -140,14 +141,28 @@ fn transport(cond: &Cond) -> String {
         Cond::EcnTcp(bits) => format!("TCP flags {}", flag_names(*bits)),
         Cond::AhSpi(set) => format!("AH SPI {}", numbers(set.ranges())),
         Cond::EspSpi(set) => format!("ESP SPI {}", numbers(set.ranges())),
-        Cond::SctpChunks { kind, .. } => {
-            let kind = ["all", "any", "only"]
-                .get(usize::from(*kind))
-                .unwrap_or(&"only");
-            format!("{kind} of some SCTP chunk types")
-        }
+        Cond::SctpChunks { kind, types, flags } => chunks(*kind, types, flags),
         other => format!("{other:?}"),
     }
+}
+
+/// Chunks by number; behind a type its flags as value and mask.
+fn chunks(kind: u8, types: &[u64; 4], flags: &[ChunkFlags]) -> String {
+    let kind = ["all", "any", "only"]
+        .get(usize::from(kind))
+        .unwrap_or(&"only");
+    let is_named = |kind: &u8| types[usize::from(kind >> 6)] >> (kind & 63) & 1 == 1;
+    let named: Vec<u8> = (0..=255).filter(is_named).collect();
+    let one = |kind: &u8| match flags.iter().find(|row| row.kind == *kind) {
+        Some(row) => format!("{kind} with flags {:#x}/{:#x}", row.value, row.mask),
+        None => kind.to_string(),
+    };
+    let list = match named.len() {
+        0 => "none".to_owned(),
+        256 if flags.is_empty() => "all".to_owned(),
+        _ => named.iter().map(one).collect::<Vec<_>>().join(", "),
+    };
+    format!("{kind} of SCTP chunk types {list}")
 }
 
 fn interface(pattern: &IfPattern) -> String {
@@ -280,7 +295,14 @@ fn history(kind: &HistoryKind) -> String {
         }
         HistoryKind::HashLimit(limit) => {
             let side = if limit.above { "above" } else { "within" };
-            format!("{side} the rate for its key (burst {})", limit.burst)
+            let counted = match limit.sampled {
+                Some(seconds) => format!(", counted over {seconds} s"),
+                None => String::new(),
+            };
+            format!(
+                "{side} the rate for its key (burst {}){counted}",
+                limit.burst
+            )
         }
         HistoryKind::Recent(recent) => {
             let what = match recent.action {

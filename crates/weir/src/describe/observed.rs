@@ -8,7 +8,7 @@ use super::values::{ip, mac};
 use crate::spec::{flag_names, protocol, state_name};
 use weir_policy::eval::{Locals, tcp_option};
 use weir_policy::model::{
-    Cond, CtState, Fragment, Owner, Packet, ReversePath, Transport, handling,
+    Cond, CtState, Fragment, Owner, Packet, ReversePath, SctpChunk, Transport, handling,
 };
 
 /// What the packet carried when a rule was tried.
@@ -140,7 +140,21 @@ fn transport(cond: &Cond, packet: &Packet) -> Option<String> {
         (Cond::TcpOption(_), Transport::Tcp { .. }) => "it has no such option".to_owned(),
         (Cond::Icmp { .. }, Transport::Icmp { kind, code, .. }) => format!("it is {kind}/{code}"),
         (Cond::AhSpi(_) | Cond::EspSpi(_), Transport::Spi(spi)) => format!("it is {spi}"),
-        (Cond::SctpChunks { .. }, Transport::Sctp { .. }) => return None,
+        (Cond::SctpChunks { .. }, Transport::Sctp { chunks, broken, .. }) => {
+            let mut words: Vec<String> = chunks.iter().map(chunk_word).collect();
+            if *broken {
+                words.push("then no whole one".to_owned());
+            }
+            format!("they are {}", words.join(", "))
+        }
         _ => "it has no such header".to_owned(),
     })
+}
+
+/// A chunk by its number, with the flags that are set.
+fn chunk_word(chunk: &SctpChunk) -> String {
+    match chunk.flags {
+        0 => chunk.kind.to_string(),
+        flags => format!("{} with flags {flags:#x}", chunk.kind),
+    }
 }

@@ -8,7 +8,9 @@ use crate::describe::family_name;
 use crate::output::{Output, Paint, count};
 use crate::spec::Spec;
 use serde::Serialize;
-use weir_policy::compare::{Comparison, Difference, Effect, Journey, Mix, Outcome, verdict_word};
+use weir_policy::compare::{
+    Comparison, Difference, Effect, Journey, Mix, Outcome, Part, verdict_word,
+};
 use weir_policy::eval::Path;
 use weir_policy::model::{RuleId, TtlOp, Verdict};
 
@@ -149,8 +151,8 @@ fn change(difference: &Difference) -> &'static str {
             .cloned()
             .collect();
         (
-            outcome.mark,
-            outcome.connmark,
+            outcome.mark.clone(),
+            outcome.connmark.clone(),
             outcome.tos,
             outcome.class,
             all,
@@ -196,11 +198,11 @@ fn remembers(effect: &Effect) -> bool {
 /// What was done beside the verdict; what was asked only where nothing else differs.
 fn effects(outcome: &Outcome, journey: &Journey, asked: bool) -> Vec<String> {
     let mut out = Vec::new();
-    if outcome.mark != Mix::OWN {
-        out.push(format!("mark {}", mix(outcome.mark)));
+    if outcome.mark != Mix::own() {
+        out.push(format!("mark {}", mix(&outcome.mark)));
     }
-    if outcome.connmark != Mix::FLOW {
-        out.push(format!("flow mark {}", mix(outcome.connmark)));
+    if outcome.connmark != Mix::flow() {
+        out.push(format!("flow mark {}", mix(&outcome.connmark)));
     }
     if outcome.tos != (0xff, 0) {
         let (kept, turned) = outcome.tos;
@@ -237,14 +239,16 @@ fn effects(outcome: &Outcome, journey: &Journey, asked: bool) -> Vec<String> {
     out
 }
 
-fn mix(mark: Mix) -> String {
-    let mut parts = Vec::new();
-    if mark.own != 0 {
-        parts.push(format!("packet's & {:#x}", mark.own));
-    }
-    if mark.flow != 0 {
-        parts.push(format!("flow's & {:#x}", mark.flow));
-    }
+fn mix(mark: &Mix) -> String {
+    let one = |part: &Part| {
+        let of = if part.flow { "flow's" } else { "packet's" };
+        match part.left {
+            0 => format!("{of} & {:#x}", part.bits),
+            left @ 1.. => format!("({of} << {left}) & {:#x}", part.bits),
+            left => format!("({of} >> {}) & {:#x}", -left, part.bits),
+        }
+    };
+    let mut parts: Vec<String> = mark.parts.iter().map(one).collect();
     if mark.xor != 0 || parts.is_empty() {
         parts.push(format!("{:#x}", mark.xor));
     }

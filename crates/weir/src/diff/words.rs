@@ -172,7 +172,7 @@ fn phrase(field: Field, values: &Values, journey: &Journey) -> String {
         Field::Flags => flags(ranges),
         Field::Fragment => one_of(&["no fragment", "first fragment", "later fragment"]),
         Field::Short => one_of(&["transport header whole", "transport header cut short"]),
-        Field::Malformed => one_of(&["TCP header in order", "TCP header malformed"]),
+        Field::Malformed => one_of(&["header in order", "header malformed"]),
         Field::Translated => one_of(&["no NAT", "SNAT", "DNAT", "SNAT and DNAT"]),
         Field::Ipsec => one_of(&["no IPsec", "IPsec in", "IPsec out", "IPsec in and out"]),
         Field::PacketType => one_of(&[

@@ -255,6 +255,10 @@ impl Open {
         if !plain || !matches!(add.member, Member::Parts(_)) || self.names.change {
             return unable("members with options or lifetimes, or of a set that rules change");
         }
+        // A set that stands for this one's `nomatch` entries, or for those of a list, is beside it.
+        if self.model.iter().any(|one| one.name.contains(' ')) {
+            return unable("rules ask for `nomatch` entries");
+        }
         let done = match comes {
             true => set.add(&add, exist)?,
             false => set.delete(&add.member, exist)?,

@@ -5,7 +5,9 @@
 
 use super::{Spec, SpecError};
 use std::net::IpAddr;
-use weir_policy::model::{CtState, Facts, Family, Fragment, Hook, Packet, PacketType, Transport};
+use weir_policy::model::{
+    CtState, Facts, Family, Fragment, Hook, Packet, PacketType, SctpChunk, Transport,
+};
 
 const TCP: u8 = 6;
 const UDP_LIKE: [u8; 3] = [17, 136, 33];
@@ -213,11 +215,12 @@ impl Draft {
         if let (Some(icmp), true) = (&self.icmp, proto != ICMP && proto != ICMP6) {
             return Err(at(text, icmp, "only ICMP has types", None));
         }
-        let owners: [(&str, &[u8]); 4] = [
+        let owners: [(&str, &[u8]); 5] = [
             ("mss", &[TCP]),
             ("id", &[ICMP, ICMP6]),
             ("spi", &SPI),
             ("chunk", &[SCTP]),
+            ("chunk-flags", &[SCTP]),
         ];
         for (key, protocols) in owners {
             if let (Some(number), false) = (self.number(key), protocols.contains(&proto)) {
@@ -288,7 +291,11 @@ impl Draft {
             SCTP => Transport::Sctp {
                 src_port,
                 dst_port,
-                chunks: chunk_bit(self.number_or("chunk", 1) as u8),
+                chunks: vec![SctpChunk {
+                    kind: self.number_or("chunk", 1) as u8,
+                    flags: self.number_or("chunk-flags", 0) as u8,
+                }],
+                broken: false,
             },
             _ => Transport::Udp { src_port, dst_port },
         })
@@ -348,12 +355,6 @@ impl Draft {
         }
         Ok(Transport::None)
     }
-}
-
-fn chunk_bit(kind: u8) -> [u64; 4] {
-    let mut chunks = [0; 4];
-    chunks[usize::from(kind / 64)] = 1 << (kind % 64);
-    chunks
 }
 
 fn value(address: IpAddr) -> u128 {

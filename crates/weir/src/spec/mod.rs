@@ -42,7 +42,8 @@ PACKET is one text of words in any order:
   state=NAME    NEW ESTABLISHED RELATED INVALID UNTRACKED (default: as a first packet)
   syn ack fin rst psh urg ece cwr          TCP flags (default: syn; ack when ESTABLISHED)
   echo-request, 8, 3/1 ...                 ICMP type or type/code (default: echo-request)
-  mark=N connmark=N ttl=N tos=N dscp=N len=N id=N spi=N chunk=N mss=N
+  mark=N connmark=N ttl=N tos=N dscp=N len=N id=N spi=N mss=N
+  chunk=N chunk-flags=N                    an SCTP chunk
   mac=ADDRESS   uid=N gid=N    type=unicast|broadcast|multicast    frag=first|later
   groups=N,N class=N           further groups of the sender, its class (net_cls)
   bridge=FROM,TO               ports of the bridge that hands the packet over

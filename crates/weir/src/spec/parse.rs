@@ -20,6 +20,7 @@ const NUMBERS: &[(&str, u64)] = &[
     ("id", 65_535),
     ("spi", u32::MAX as u64),
     ("chunk", 255),
+    ("chunk-flags", 255),
     ("mss", 65_535),
     ("uid", u32::MAX as u64),
     ("gid", u32::MAX as u64),

@@ -136,12 +136,13 @@ fn transport(text: &mut String, transport: &Transport) {
         }
         Transport::Icmp { kind, code, id, .. } => write!(text, " icmp={kind}/{code} id={id}"),
         Transport::Spi(spi) => write!(text, " spi={spi:#x}"),
-        Transport::Sctp { chunks, .. } => {
-            let kinds = (0..=255u8).filter(|k| chunks[usize::from(k / 64)] >> (k % 64) & 1 == 1);
-            kinds
-                .take(1)
-                .try_for_each(|kind| write!(text, " chunk={kind}"))
-        }
+        Transport::Sctp { chunks, .. } => chunks.iter().take(1).try_for_each(|chunk| {
+            write!(text, " chunk={}", chunk.kind)?;
+            match chunk.flags {
+                0 => Ok(()),
+                flags => write!(text, " chunk-flags={flags}"),
+            }
+        }),
         Transport::Short => write!(text, " (transport header cut short)"),
         Transport::None | Transport::Udp { .. } => Ok(()),
     };

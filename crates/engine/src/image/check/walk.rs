@@ -2,13 +2,13 @@
 
 use super::{Error, Image};
 use crate::image::layout::{
-    AddressMap, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC, DIM_SRC_PORT, Entry,
-    FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING, FLAG_VERDICT, FOLD_APART, Fold,
-    HashTable, IpfWith, Leaf, Learner, Lifetimes, Map, OPS_MAX, Op, Pattern, Prefixes4, RULES_MAX,
-    Record4, Record6, Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_ASIDE,
-    TEST_CT, TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH, TEST_LAST, TEST_LEARN, TEST_LEARNED,
-    TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test, is_reject,
-    slot_offset, slot_records,
+    AddressMap, CHUNK_FLAGS_MAX, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC, DIM_SRC_PORT,
+    Entry, FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING, FLAG_VERDICT, FOLD_APART,
+    Fold, HashTable, IpfWith, Leaf, Learner, Lifetimes, Map, OPS_MAX, Op, Pattern, Prefixes4,
+    RULES_MAX, Record4, Record6, Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX,
+    TEST_ASIDE, TEST_CT, TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH, TEST_LAST, TEST_LEARN,
+    TEST_LEARNED, TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test,
+    is_reject, slot_offset, slot_records,
 };
 use std::cell::Cell;
 
@@ -224,7 +224,12 @@ impl Checker<'_, '_> {
         hold(test.kind > 0 && test.kind <= TEST_LAST, "a kind of test")?;
         hold(test.negate <= 1, "a negation")?;
         match test.kind {
-            TEST_SRC_MASKED | TEST_DST_MASKED | TEST_SCTP => self.array(test.at, 1, 32, "a test"),
+            TEST_SRC_MASKED | TEST_DST_MASKED => self.array(test.at, 1, 32, "a test"),
+            TEST_SCTP => {
+                let rows = test.count as usize <= CHUNK_FLAGS_MAX;
+                hold(rows && test.small <= 2, "a test of chunks")?;
+                self.array(test.at, 1, 32 + 4 * CHUNK_FLAGS_MAX, "a test of chunks")
+            }
             TEST_LENGTH | TEST_TCP_MSS | TEST_SPI => {
                 hold(test.count < 1 << 17, "the ranges of a test")?;
                 self.array(test.at, test.count, 8, "the ranges of a test")

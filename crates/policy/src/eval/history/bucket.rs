@@ -69,6 +69,33 @@ impl Bucket {
     }
 }
 
+/// Packets counted over a time, as xt_hashlimit does with `--hashlimit-rate-match`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// When the present time began, and how many packets it has; `None` before the first.
+    now: Option<(u64, u64)>,
+    /// Whether the last one had too many.
+    exceeded: bool,
+}
+
+impl Sample {
+    /// Counts a packet; whether the rate is kept.
+    pub fn count(&mut self, limit: &HashLimit, seconds: u32, now_ms: u64) -> bool {
+        let span = u64::from(seconds) * 1000;
+        let (since, packets) = self.now.unwrap_or((now_ms, 0));
+        let passed = now_ms.saturating_sub(since);
+        let (since, packets) = if passed >= span {
+            let had = u128::from(packets) * u128::from(span);
+            self.exceeded = had > u128::from(passed) * u128::from(limit.per_second());
+            (now_ms, 1)
+        } else {
+            (since, packets + 1)
+        };
+        self.now = Some((since, packets));
+        !self.exceeded && packets <= limit.burst + limit.per_second()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -322,7 +322,8 @@ fn transport_of(ip: &Ip) -> Option<Transport> {
         Upper::Ports(src_port, dst_port) if ip.proto == proto::SCTP => Transport::Sctp {
             src_port: *src_port,
             dst_port: *dst_port,
-            chunks: [0; 4],
+            chunks: Vec::new(),
+            broken: true,
         },
         Upper::Ports(src_port, dst_port) => Transport::Udp {
             src_port: *src_port,

@@ -421,9 +421,24 @@ fn parse_other(packet: &mut Packet, word: &str, words: &mut Words) -> Result<boo
                 head[7] = 0;
             }
         }
+        // All behind the common header, in hexadecimal digits.
+        ("chunks", 132) => {
+            head.truncate(12);
+            head.extend(hexadecimal(&words.take()?)?);
+        }
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// Bytes by two digits each.
+fn hexadecimal(digits: &str) -> Result<Vec<u8>> {
+    let bytes = digits.as_bytes().chunks(2);
+    let byte = |two: &[u8]| {
+        let two = std::str::from_utf8(two)?;
+        u8::from_str_radix(two, 16).with_context(|| format!("{two:?} is no byte"))
+    };
+    bytes.map(byte).collect()
 }
 
 /// RFC 4302: next header 59 (nothing follows), 12 bytes plus a 12-byte check value.

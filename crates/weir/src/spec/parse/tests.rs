@@ -1,7 +1,7 @@
 //! Tests of the packet specification: what each spelling means, and where each error points.
 
 use super::parse;
-use weir_policy::model::{CtState, Family, Fragment, Hook, PacketType, Transport};
+use weir_policy::model::{CtState, Family, Fragment, Hook, PacketType, SctpChunk, Transport};
 
 /// The part of the text that an error points at, and its message.
 fn wrong(text: &str) -> (String, String) {
@@ -126,13 +126,15 @@ fn other_transports() {
         transport("udp 1.1.1.1 > 2.2.2.2 frag=later"),
         Transport::None
     );
-    let chunks = [0, 1 << 1, 0, 0];
+    let chunks = vec![SctpChunk { kind: 65, flags: 3 }];
     let sctp = Transport::Sctp {
         src_port: 40_000,
         dst_port: 80,
         chunks,
+        broken: false,
     };
-    assert_eq!(transport("sctp 1.1.1.1 > 2.2.2.2:80 chunk=65"), sctp);
+    let text = "sctp 1.1.1.1 > 2.2.2.2:80 chunk=65 chunk-flags=3";
+    assert_eq!(transport(text), sctp);
 }
 
 #[test]
@@ -240,7 +242,7 @@ fn what_is_printed_reads_back_as_the_same_packet() {
         "esp 10.0.0.1 > 10.0.0.2 spi=99 frag=first type=multicast mac=02:00:5e:10:00:01",
         "udp 10.0.0.1 > 10.0.0.2 frag=later connmark=3",
         "tcp 10.0.0.1:9 > 10.0.0.2:10 none mss=536",
-        "sctp 10.0.0.1:9 > 10.0.0.2:10 chunk=14",
+        "sctp 10.0.0.1:9 > 10.0.0.2:10 chunk=14 chunk-flags=1",
         "proto=47 10.0.0.1 > 10.0.0.2 dscp=10",
         "in=a out=b tcp 10.0.0.1:9 > 10.0.0.2:10 kernel=dnat,ipsec-in",
     ];

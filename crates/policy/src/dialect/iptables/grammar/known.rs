@@ -109,7 +109,6 @@ pub static KNOWN: &[ModuleSpec] = &[
         k("srh-psid", Kind::Prefix).not(), k("srh-nsid", Kind::Prefix).not(),
         k("srh-lsid", Kind::Prefix).not(),
     ]).only(Family::V6),
-    km("ipv6header", &[k("header", Kind::Headers).not(), f("soft")]).only(Family::V6),
     km("eui64", &[])
         .only(Family::V6)
         .at_hooks(&[Hook::Prerouting, Hook::Input, Hook::Forward]),

@@ -86,6 +86,7 @@ pub static MATCHES: &[ModuleSpec] = &[
     m("dscp", DSCP_OPTIONS),
     m("ecn", ECN_OPTIONS),
     m("rt", RT_OPTIONS).only(Family::V6),
+    m("ipv6header", IPV6HEADER_OPTIONS).only(Family::V6),
     m("physdev", PHYSDEV_OPTIONS),
     m("rpfilter", RPFILTER_OPTIONS)
         .in_tables(&[Table::Raw, Table::Mangle])
@@ -256,6 +257,11 @@ const ECN_OPTIONS: &[OptionSpec] = &[
     option("ecn-tcp-ece", Kind::Flag).not(),
     option("ecn-tcp-cwr", Kind::Flag).not(),
     option("ecn-ip-ect", Kind::Number(0, 3)).not(),
+];
+
+const IPV6HEADER_OPTIONS: &[OptionSpec] = &[
+    option("header", Kind::Headers).not(),
+    option("soft", Kind::Flag),
 ];
 
 const RT_OPTIONS: &[OptionSpec] = &[

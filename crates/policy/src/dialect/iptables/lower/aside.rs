@@ -19,6 +19,7 @@ impl Tests<'_, '_> {
         match instance.spec.name {
             "owner" => self.owner(instance),
             "string" => self.text(instance),
+            "ipv6header" => self.headers(instance),
             "u32" | "cpu" | "devgroup" | "realm" | "cgroup" | "physdev" => {
                 for option in &instance.options {
                     self.aside_option(instance.spec.name, option);
@@ -87,6 +88,22 @@ impl Tests<'_, '_> {
                 self.unsupported(option.at.0, "a control group by its path", help);
                 None
             }
+        }
+    }
+
+    /// `-m ipv6header`: these headers and no others, or with `--soft` all of these (negated: none).
+    fn headers(&mut self, instance: &Instance) {
+        let soft = instance.option("soft").is_some();
+        for option in &instance.options {
+            let Value::Number(bits) = option.value else {
+                continue;
+            };
+            let (value, mask) = match (soft, option.negated) {
+                (false, _) => (bits as u8, 0xff),
+                (true, false) => (bits as u8, bits as u8),
+                (true, true) => (0, bits as u8),
+            };
+            self.aside(option.negated && !soft, Aside::Headers { value, mask });
         }
     }
 

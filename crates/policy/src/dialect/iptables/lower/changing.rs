@@ -32,6 +32,8 @@ pub(super) struct Created {
     pub(super) macs: Vec<[u8; 6]>,
     /// It is a `hash:net`.
     pub(super) networks: bool,
+    /// Entries may be `nomatch`: its type has networks.
+    pub(super) takes_out: bool,
     /// Addresses are cut to this prefix length.
     pub(super) netmask: Option<u32>,
     /// Entries have a lifetime, by default this one; 0 is for ever.
@@ -94,6 +96,14 @@ impl Lowering<'_> {
     fn lifetime(&self, set: SetId, instance: &Instance) -> u32 {
         let default = self.created[set.0 as usize].timeout;
         default.map_or(0, |default| timeout(instance).unwrap_or(default))
+    }
+}
+
+impl Lowering<'_> {
+    /// Whether rules change a set, or a member of a list of sets.
+    pub(super) fn changes(&self, set: SetId) -> bool {
+        let members = &self.sets[set.0 as usize].members;
+        self.changed.contains_key(&set) || members.iter().any(|member| self.changes(*member))
     }
 }
 

@@ -11,8 +11,8 @@ use super::Lowering;
 use super::hosts::{Host, bits, host};
 use super::tables::Entry;
 use crate::model::{
-    AddrMatch, AddrType, Cmp, Cond, CtField, Family, HistoryId, HistoryKind, HistoryObject,
-    IfPattern, PacketType, RangeSet, SetField, SetId, StateMask, Test,
+    AddrMatch, AddrType, ChunkFlags, Cmp, Cond, CtField, Family, HistoryId, HistoryKind,
+    HistoryObject, IfPattern, PacketType, RangeSet, SetField, SetId, StateMask, Test,
 };
 use crate::syntax::{Diagnostic, Span};
 
@@ -115,9 +115,19 @@ impl Tests<'_, '_> {
             "connlimit" => self.connlimit(instance),
             "statistic" => self.statistic(instance),
             "time" => self.time(instance),
+            "set" => {
+                let taken_out = instance.option("return-nomatch").is_some();
+                for option in &instance.options {
+                    self.set(option, taken_out);
+                }
+            }
             _ => {
                 let before = self.tests.len();
-                for option in &instance.options {
+                // These may drop a packet, and are tried where ports don't fail.
+                let is_late =
+                    |option: &&Opt| matches!(option.spec.name, "chunk-types" | "tcp-option");
+                let (late, first): (Vec<&Opt>, _) = instance.options.iter().partition(is_late);
+                for option in first.into_iter().chain(late) {
                     self.option(spec.name, option);
                 }
                 self.readable_transport(spec.name, rule, before);
@@ -196,7 +206,6 @@ impl Tests<'_, '_> {
         match module {
             "state" | "conntrack" => self.conntrack(option),
             "addrtype" => self.address_type(option),
-            "set" => self.set(option),
             "sctp" => self.chunks(option),
             _ => self.not_taken_up(module, option),
         }
@@ -347,7 +356,8 @@ impl Tests<'_, '_> {
         self.push(option.negated, cond);
     }
 
-    fn set(&mut self, option: &Opt) {
+    /// Membership; `taken_out`: in what `nomatch` entries take out of the set.
+    fn set(&mut self, option: &Opt, taken_out: bool) {
         match (option.spec.name, &option.value) {
             ("match-set", Value::Set(used)) => {
                 if let Some(set) = self.find_set(&used.name, used.fields.len(), option.at.0) {
@@ -356,11 +366,19 @@ impl Tests<'_, '_> {
                         let what = "the destination's Ethernet address";
                         return self.unsupported(option.at.0, what, "test the source's: `src`");
                     }
+                    let set = match taken_out {
+                        true if self.lowering.changes(set) => {
+                            let what = "`--return-nomatch` on a set that rules change";
+                            return self.unsupported(option.at.0, what, "make it a set of its own");
+                        }
+                        true => self.lowering.taken_out(set),
+                        false => set,
+                    };
                     self.membership(option.negated, set, &used.fields);
                 }
             }
             // Whether the kernel's counters of entries move is no concern of the verdict.
-            ("update-counters" | "update-subcounters", _) => {}
+            ("update-counters" | "update-subcounters" | "return-nomatch", _) => {}
             _ => self.not_taken_up("set", option),
         }
     }
@@ -402,16 +420,16 @@ impl Tests<'_, '_> {
 
     fn chunks(&mut self, option: &Opt) {
         match (option.spec.name, &option.value) {
-            ("chunk-types", Value::Chunks(chunks)) if chunks.flags.is_empty() => {
+            ("chunk-types", Value::Chunks(chunks)) => {
+                let flags = chunks.flags.iter();
                 let cond = Cond::SctpChunks {
                     kind: chunks.kind,
                     types: chunks.types,
+                    flags: flags
+                        .map(|&(kind, mask, value)| ChunkFlags { kind, mask, value })
+                        .collect(),
                 };
                 self.push(option.negated, cond);
-            }
-            ("chunk-types", _) => {
-                let what = "a flag of an SCTP chunk";
-                self.unsupported(option.at.0, what, "name the chunk types without flags");
             }
             _ => self.not_taken_up("sctp", option),
         }

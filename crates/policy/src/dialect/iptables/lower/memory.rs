@@ -66,11 +66,6 @@ impl Tests<'_, '_> {
     }
 
     pub(super) fn hashlimit(&mut self, instance: &Instance) {
-        for name in ["hashlimit-rate-match", "hashlimit-rate-interval"] {
-            if let Some(option) = instance.option(name) {
-                return self.not_taken_up("hashlimit", option);
-            }
-        }
         let above = has(instance, "hashlimit-above");
         let rate_option = instance
             .option("hashlimit-upto")
@@ -96,6 +91,10 @@ impl Tests<'_, '_> {
             (&Value::Bytes(rate), _) => (rate, rate, true, BYTES_EXPIRE_MS),
             _ => return,
         };
+        let sampled = match self.sampled(instance, &rate_option.value) {
+            Ok(sampled) => sampled,
+            Err(()) => return,
+        };
         let mode = number(instance, "hashlimit-mode").unwrap_or(0);
         let full = width(self.family);
         let prefix = |name| number(instance, name).map_or(full, |length| length as u8);
@@ -116,9 +115,29 @@ impl Tests<'_, '_> {
             bytes,
             expire_ms: u32::try_from(expire).unwrap_or(u32::MAX),
             max: number32(instance, "hashlimit-htable-max").unwrap_or(0),
+            sampled,
         });
         let shared = shared_name(instance, "hashlimit-name", "hashlimit", self.family);
         self.history(false, Some(shared), kind);
+    }
+
+    /// Seconds over which packets are counted, with `--hashlimit-rate-match`.
+    fn sampled(&mut self, instance: &Instance, rate: &Value) -> Result<Option<u32>, ()> {
+        let Some(option) = instance.option("hashlimit-rate-match") else {
+            return Ok(None);
+        };
+        // What iptables makes of other units and of bytes is not what is written.
+        if !matches!(rate, Value::Period(period) if rate_unit(*period, 1_000_000).1 == 1) {
+            let what = "`--hashlimit-rate-match` of bytes, or of packets of more than a second";
+            self.unsupported(
+                option.at.0,
+                what,
+                "write the rate as packets of a second: 10/sec",
+            );
+            return Err(());
+        }
+        let seconds = number32(instance, "hashlimit-rate-interval").unwrap_or(1);
+        Ok(Some(seconds))
     }
 
     pub(super) fn recent(&mut self, instance: &Instance) {

@@ -44,8 +44,8 @@ pub(super) fn advice_for_match(name: &str) -> &'static str {
         "connbytes" | "rateest" => "bytes of connections are not counted: shape with `tc` instead",
         "cluster" => "spread packets by `-m statistic --mode nth`, or leave it to iptables",
         "socket" => "proxies of this kind need `-j TPROXY`, which is left to iptables",
-        "dst" | "hbh" | "frag" | "ipv6header" | "srh" | "mh" | "eui64" => {
-            "of IPv6 extension headers only `-m rt` is known: leave it to ip6tables beside weir"
+        "dst" | "hbh" | "frag" | "srh" | "mh" | "eui64" => {
+            "of IPv6 headers `-m ipv6header` and `-m rt` are known: leave it to ip6tables beside weir"
         }
         _ => ELSEWHERE,
     }

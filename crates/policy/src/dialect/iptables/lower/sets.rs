@@ -83,6 +83,7 @@ impl Lowering<'_> {
         self.created.push(Created {
             addresses: create.set_type.name == "hash:ip" || networks,
             networks,
+            takes_out: create.set_type.name.contains("net"),
             kept: create.set_type.kept.then_some(create.set_type.name),
             macs: Vec::new(),
             netmask,
@@ -124,7 +125,40 @@ impl Lowering<'_> {
     }
 }
 
+/// What the name of a set's [`Lowering::taken_out`] ends with; no set of a file has a space in it.
+const TAKEN_OUT: &str = " nomatch";
+
 impl Lowering<'_> {
+    /// The set of what `nomatch` entries of a set take out of it, or out of a member of a list. The
+    /// most specific entry decides in both, so it has the same entries with the opposite sense; a
+    /// set of a type without such entries stands for itself.
+    pub(super) fn taken_out(&mut self, set: SetId) -> SetId {
+        let created = self.created[set.0 as usize].clone();
+        let named = &self.sets[set.0 as usize];
+        if !created.takes_out && named.members.is_empty() {
+            return set;
+        }
+        let name = format!("{}{TAKEN_OUT}", named.name);
+        if let Some(at) = self.sets.iter().position(|known| known.name == name) {
+            return SetId(at as u32);
+        }
+        let mut opposite = named.clone();
+        opposite.name = name;
+        opposite
+            .entries
+            .iter_mut()
+            .for_each(|entry| entry.nomatch ^= true);
+        let members = std::mem::take(&mut opposite.members);
+        opposite.members = members
+            .into_iter()
+            .map(|member| self.taken_out(member))
+            .collect();
+        let id = SetId(self.sets.len() as u32);
+        self.sets.push(opposite);
+        self.created.push(created);
+        id
+    }
+
     /// A member of a type that is kept as written: of a `hash:mac` it is tested.
     fn add_kept(&mut self, made: &Made, add: &Add, text: &str) {
         let created = &mut self.created[made.id.0 as usize];

@@ -6,7 +6,9 @@ use super::super::names::small;
 use super::super::value::Value;
 use super::matches::Tests;
 use super::tables::Entry;
-use crate::model::{ChainId, Family, Flow, LogOp, MssOp, NflogOp, Op, RejectKind, TtlOp, Verdict};
+use crate::model::{
+    ChainId, Family, Flow, LogOp, MarkShift, MssOp, NflogOp, Op, RejectKind, TtlOp, Verdict,
+};
 use crate::syntax::Diagnostic;
 
 /// Operations and where evaluation goes.
@@ -76,15 +78,7 @@ impl Tests<'_, '_> {
                 .map(|(value, mask)| Op::SetMark { value, mask })
                 .into_iter()
                 .collect(),
-            "CONNMARK" => {
-                for name in ["left-shift-mark", "right-shift-mark"] {
-                    if let Some(option) = instance.option(name) {
-                        let what = format!("`--{name}` of `-j CONNMARK`");
-                        self.unsupported(option.at.0, &what, "write the shifted mark");
-                    }
-                }
-                connmark(instance).into_iter().collect()
-            }
+            "CONNMARK" => connmark(instance).into_iter().collect(),
             "CT" => self.ct(instance),
             "NOTRACK" => vec![Op::Notrack],
             "DSCP" => number(instance, "set-dscp")
@@ -230,14 +224,28 @@ fn masked(instance: &Instance, name: &str) -> Option<(u32, u32)> {
 }
 
 fn connmark(instance: &Instance) -> Option<Op> {
+    let right = has(instance, "right-shift-mark");
+    let bits = number(instance, "left-shift-mark").or(number(instance, "right-shift-mark"));
+    let shift = MarkShift {
+        right,
+        bits: bits.unwrap_or(0) as u8,
+    };
     if let Some((value, mask)) = masked(instance, "set-xmark") {
-        return Some(Op::SetConnmark { value, mask });
+        return Some(Op::SetConnmark { value, mask, shift });
     }
     let nf_mask = number(instance, "nfmask")?;
     let ct_mask = number(instance, "ctmask")?;
     Some(match has(instance, "save-mark") {
-        true => Op::SaveConnmark { nf_mask, ct_mask },
-        false => Op::RestoreConnmark { nf_mask, ct_mask },
+        true => Op::SaveConnmark {
+            nf_mask,
+            ct_mask,
+            shift,
+        },
+        false => Op::RestoreConnmark {
+            nf_mask,
+            ct_mask,
+            shift,
+        },
     })
 }
 
