@@ -12,7 +12,8 @@ use super::space::Space;
 use super::walk::nested;
 use crate::eval::{Evaluator, Passage, Path};
 use crate::model::{
-    Cond, CtState, Flow, Fragment, Hook, Policy, RuleId, Table, Test, Transport, Verdict, handling,
+    Cond, CtState, Flow, Fragment, Hook, Op, Policy, RuleId, Table, Test, Transport, Verdict,
+    handling,
 };
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -119,10 +120,14 @@ fn fixed<'p>(
         let tests = chain.rules.iter().flat_map(|rule| &rule.tests);
         tests.for_each(|test| {
             nested(test, &mut |test| {
-                asks |= matches!(test.cond, Cond::State(_));
+                asks |= matches!(
+                    test.cond,
+                    Cond::State(_) | Cond::Connmark { .. } | Cond::Ct(_)
+                );
             });
         });
-        asks && chain.table == Table::Raw
+        let mut ops = chain.rules.iter().flat_map(|rule| &rule.ops);
+        (asks || ops.any(is_of_flow)) && chain.table == Table::Raw
     });
     if names.is_empty() && !raw_states {
         return Cow::Borrowed(policy);
@@ -140,13 +145,23 @@ fn fixed<'p>(
                 rule.flow = Flow::Verdict(Verdict::Accept);
             }
             let mut at = 0;
+            let raw = chain.table == Table::Raw;
+            // Nobody has looked for the packet's flow yet, which the evaluator is given.
+            rule.ops.retain(|op| !raw || !is_of_flow(op));
             for test in &mut rule.tests {
-                let raw = chain.table == Table::Raw;
                 fix(test, (rule.id, &mut at), raw, names, &texts, valuation);
             }
         }
     }
     Cow::Owned(out)
+}
+
+/// Whether an operation is done to the packet's flow, or by its mark.
+fn is_of_flow(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::SetConnmark { .. } | Op::SaveConnmark { .. } | Op::RestoreConnmark { .. }
+    )
 }
 
 fn fix(
@@ -170,7 +185,8 @@ fn fix(
                 fix(test, (rule, at), raw, names, texts, valuation);
             }
         }
-        Cond::Ct(_) if valuation.get(Field::HasFlow) == 0 => test.cond = Cond::Never,
+        Cond::Ct(_) if raw || valuation.get(Field::HasFlow) == 0 => test.cond = Cond::Never,
+        Cond::Connmark { .. } if raw => test.cond = Cond::Never,
         Cond::State(mask) if raw => {
             let translated =
                 valuation.get(Field::Translated) as u8 * handling::SOURCE_TRANSLATED as u8;

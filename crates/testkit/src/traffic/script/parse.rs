@@ -424,7 +424,7 @@ fn parse_other(packet: &mut Packet, word: &str, words: &mut Words) -> Result<boo
         // All behind the common header, in hexadecimal digits.
         ("chunks", 132) => {
             head.truncate(12);
-            head.extend(hexadecimal(&words.take()?)?);
+            head.extend(hexadecimal(words.take()?)?);
         }
         _ => return Ok(false),
     }
