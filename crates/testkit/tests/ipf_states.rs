@@ -19,7 +19,7 @@ use weir_policy::dialect::ipf::load::RuleSet;
 use weir_policy::dialect::ipf::lower::{LowerOptions, lower};
 use weir_policy::dialect::ipf::words::attribute;
 use weir_policy::dialect::ipf::{Language, ParseOptions, parse};
-use weir_policy::eval::ipf::{Evaluator as Meaning, Outcome, Settings, Tables};
+use weir_policy::eval::ipf::{Evaluator as Meaning, IpfPacket, Outcome, Settings, Tables};
 use weir_policy::eval::{Evaluator, Passage};
 use weir_policy::model::{Hook, Lifetimes, Packet, Policy, Verdict, handling};
 use weir_policy::syntax::Sources;
@@ -293,6 +293,15 @@ struct Judges<'p> {
     kernel: Option<&'p TestRun>,
 }
 
+/// The packet with what the kernel's routes say of its source.
+fn routed(facts: &IpfPacket, met: &Packet) -> IpfPacket {
+    let mut facts = facts.clone();
+    if met.handling & handling::REVERSE_PATH == 0 {
+        facts.attributes |= attribute::BAD_SRC;
+    }
+    facts
+}
+
 impl Judges<'_> {
     /// Judges a packet by all; what differs is an error.
     fn judge(&mut self, sent: Sent, tally: &mut Tally) -> Result<(), String> {
@@ -302,13 +311,9 @@ impl Judges<'_> {
         let interface = if out { &met.out_iface } else { &met.in_iface };
         let facts = ipf_packet(&bytes, out, interface, LinkClass::default());
         let before = self.meaning.states.entries().len();
-        let exceeded = self.meaning.limits.entries().map(|limit| limit.exceeded);
-        let limits = (exceeded.sum::<u64>(), self.meaning.limits.added);
-        let mut routed = facts.clone();
-        if met.handling & handling::REVERSE_PATH == 0 {
-            routed.attributes |= attribute::BAD_SRC;
-        }
-        let meant = self.meaning.judge(&routed, now_ms);
+        let exceeded = |m: &Meaning<'_>| m.limits.entries().map(|l| l.exceeded).sum::<u64>();
+        let limits = (exceeded(&self.meaning), self.meaning.limits.added);
+        let meant = self.meaning.judge(&routed(&facts, &met), now_ms);
         if meant.outcome == Outcome::BadPacket {
             return Ok(());
         }
@@ -319,7 +324,6 @@ impl Judges<'_> {
         let met_rules = meant.state.is_some() && !meant.matched.is_empty();
         tally.judged += u64::from(error && met_rules);
         tally.made += u64::from(self.meaning.states.entries().len() > before);
-        let exceeded = |m: &Meaning<'_>| m.limits.entries().map(|l| l.exceeded).sum::<u64>();
         tally.above += u64::from(exceeded(&self.meaning) > limits.0);
         tally.within += u64::from(self.meaning.limits.added > limits.1);
         tally.out_of_window += u64::from(meant.attributes & 1 << 9 != 0);

@@ -323,3 +323,29 @@ fn files_of_commands_go_through_their_preprocessor() {
         failed.err
     );
 }
+
+#[test]
+fn pipes_print_as_commands_that_make_them() {
+    let folder = Folder::new();
+    // A queue management takes all words behind it, and so do some schedulers.
+    for (text, shown) in [
+        (
+            "sched 1 config pipe 1 type fq_codel quantum 300\nsched 1 config pie target 5\n",
+            "sched 1 config type fq_codel quantum 300\nsched 1 config pipe 1 pie target 5\n",
+        ),
+        (
+            "sched 1 config pipe 1 type rr\nsched 1 config codel target 5\n",
+            "sched 1 config type rr\nsched 1 config pipe 1 codel target 5\n",
+        ),
+        (
+            "pipe 1 config bw 2MByte/s red 0.1/5/9/0.5\n",
+            "pipe 1 config bw 16000000bit/s red 0.1/5/9/0.5\n",
+        ),
+    ] {
+        folder.file("rules", text);
+        let args = ["show", "--dialect", "ipfw", "rules"];
+        assert_eq!(folder.weir(&args).expect(0).out, shown);
+        folder.file("rules", shown);
+        assert_eq!(folder.weir(&args).expect(0).out, shown);
+    }
+}

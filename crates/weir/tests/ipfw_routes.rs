@@ -1,6 +1,7 @@
-//! `verrevpath`, `antispoof` and `versrcreach` of ipfw, and `with bad-src` of IPFilter, in the kernel: real packets with right and with
-//! spoofed sources of both families, on two cables and on the loopback interface, while routes and
-//! addresses change. The counters say what the rules took each packet for.
+//! `verrevpath`, `antispoof` and `versrcreach` of ipfw, and `with bad-src` of IPFilter, in the
+//! kernel: real packets with right and with spoofed sources of both families, on two cables and on
+//! the loopback interface, while routes and addresses change. The counters say what the rules took
+//! each packet for.
 
 mod common;
 

@@ -408,11 +408,7 @@ impl Flattener<'_, '_> {
             }
             draft.tests.extend(tests);
             // A packet that this one drops mustn't be kept from it by what stands behind.
-            let may_drop = matches!(
-                test.cond,
-                Cond::SctpChunks { .. } | Cond::TcpOption(_) | Cond::TcpMss(_)
-            );
-            draft.remembering |= may_drop || test.cond.remembers();
+            draft.remembering |= test.cond.may_drop() || test.cond.remembers();
         }
         Ok(End::Final)
     }

@@ -4,6 +4,7 @@
 pub use super::dynamic::*;
 pub use super::feature::*;
 pub use super::learner::*;
+pub use super::reject::*;
 pub use super::rows::*;
 pub use super::slot::*;
 use weir_policy::model::{Family, Hook, Table};
@@ -392,15 +393,6 @@ pub struct Chunk {
     pub ports: [Map; 2],
     /// All other fields.
     pub fold: Fold,
-}
-
-/// Bit of an [`Entry::reject`] that says "fragmentation needed", the MTU of the next hop below it.
-pub const REJECT_MTU: u16 = 0x8000;
-
-/// Whether a number is one of `WEIR_REJECT_*`.
-#[must_use]
-pub fn is_reject(kind: u16) -> bool {
-    kind == 0 || kind & REJECT_MTU != 0 || (1..=4).contains(&(kind >> 8))
 }
 
 /// One step of a trail.

@@ -11,6 +11,7 @@ pub mod dynamic;
 pub mod feature;
 pub mod layout;
 pub mod learner;
+pub mod reject;
 mod rows;
 mod slot;
 pub mod write;

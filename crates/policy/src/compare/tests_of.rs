@@ -6,9 +6,10 @@
 use super::diagram::{NO, Node, TooLarge, YES};
 use super::field::Field;
 use super::makers::keeper;
+use super::mix::Mix;
 use super::names::{Named, is_live};
 use super::space::{Space, Unknown};
-use super::state::Who;
+use super::state::{State, Who};
 use super::truth::Truth;
 use super::walk::{Matched, Walk};
 use crate::model::{Cond, Hook, IcmpHeadTest, IfPattern, RuleId, Test, Verdict};
@@ -36,20 +37,12 @@ impl Walk<'_, '_> {
             Cond::OutIface(pattern) => self.space.interface(Field::Out, pattern, self.hook)?,
             Cond::State(mask) => self.state(mask.0, live)?,
             Cond::Mark { value, mask } => {
-                let yes = self.by_state(
-                    live,
-                    |state| state.mark.clone(),
-                    |walk, mix| walk.space.mix_is(&mix, *value, *mask),
-                )?;
+                let yes = self.mark(live, |state| &state.mark, *value, *mask)?;
                 self.space.either(yes)?
             }
             Cond::Connmark { value, mask } => {
                 let has = self.flow(live)?;
-                let yes = self.by_state(
-                    live,
-                    |state| state.connmark.clone(),
-                    |walk, mix| walk.space.mix_is(&mix, *value, *mask),
-                )?;
+                let yes = self.mark(live, |state| &state.connmark, *value, *mask)?;
                 self.space.having(has, yes)?
             }
             Cond::Tos { value, mask } => self.tos(live, *value, *mask)?,
@@ -98,9 +91,7 @@ impl Walk<'_, '_> {
             }
             Cond::SctpChunks { kind, flags, .. } if !flags.is_empty() => {
                 let unknown = self.unknown(rule, number, out)?;
-                let yes = self.space.of_some_chunk(*kind, unknown)?;
-                let short = self.space.short()?;
-                self.space.chunked(*kind, yes, short)?
+                self.space.flagged_chunks(*kind, unknown)?
             }
             Cond::Set { set, fields } => {
                 let yes = match is_live(self.policy, *set) {
@@ -115,6 +106,18 @@ impl Walk<'_, '_> {
             truth.hot = NO;
         }
         Ok(truth)
+    }
+
+    /// Packets whose mark has a value.
+    fn mark(
+        &mut self,
+        live: Node,
+        of: fn(&State) -> &Mix,
+        value: u32,
+        mask: u32,
+    ) -> Result<Node, TooLarge> {
+        let is = |walk: &mut Self, mix: Mix| walk.space.mix_is(&mix, value, mask);
+        self.by_state(live, |state| of(state).clone(), is)
     }
 
     /// Alternatives, tried in order.

@@ -219,6 +219,13 @@ impl Space {
         }
     }
 
+    /// A test of chunks with flags, see [`Self::of_some_chunk`].
+    pub(super) fn flagged_chunks(&mut self, kind: u8, unknown: Node) -> Result<Truth, TooLarge> {
+        let yes = self.of_some_chunk(kind, unknown)?;
+        let short = self.short()?;
+        self.chunked(kind, yes, short)
+    }
+
     /// A test of SCTP chunks, of which `yes` says what it does where they end with the packet;
     /// `hot` are packets dropped for want of the header.
     pub(super) fn chunked(&mut self, kind: u8, yes: Node, hot: Node) -> Result<Truth, TooLarge> {

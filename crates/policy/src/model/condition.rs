@@ -314,6 +314,15 @@ pub enum Cond {
 }
 
 impl Cond {
+    /// Whether the test can drop packets whose header contradicts itself.
+    #[must_use]
+    pub fn may_drop(&self) -> bool {
+        matches!(
+            self,
+            Cond::SctpChunks { .. } | Cond::TcpOption(_) | Cond::TcpMss(_)
+        )
+    }
+
     /// Whether the condition needs memory beyond the packet and its flow, so that merely testing
     /// it changes something.
     pub fn remembers(&self) -> bool {

@@ -24,12 +24,10 @@ mod limits;
 mod nesting;
 
 pub use interfaces::{InterfaceNet, InterfaceNets};
-
 pub use keep::STATES_MAX;
 
 use super::ast::{Action, Direction, Name, Rule};
 use super::load::{List, RuleSet, Unit, unit};
-use super::words::attribute;
 use crate::eval::ipf::Tables;
 use crate::model::{
     Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, HistoryId, Hook, Lifetimes, LogOp,
@@ -149,12 +147,8 @@ pub fn lower(
         options,
         ..
     } = lowering;
-    let asks = |rule: &Rule| {
-        let with = rule.fields().map(|fields| fields.with);
-        with.is_some_and(|with| with.attributes & attribute::BAD_SRC != 0)
-    };
-    policy.checks_source =
-        options.checks_source && (!policy.learners.is_empty() || set.rules.iter().any(asks));
+    let matters = !policy.learners.is_empty() || set.rules.iter().any(conditions::asks_for_source);
+    policy.checks_source = options.checks_source && matters;
     policy
         .roots
         .sort_by_key(|root| (root.family, root.hook, root.table));

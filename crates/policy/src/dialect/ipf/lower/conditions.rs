@@ -20,6 +20,12 @@ const WHOLE: u8 = 1;
 const FIRST: u8 = 2;
 const LATER: u8 = 4;
 
+/// Whether a rule asks for packets whose source is bad.
+pub(super) fn asks_for_source(rule: &Rule) -> bool {
+    let with = rule.fields().map(|fields| fields.with);
+    with.is_some_and(|with| with.attributes & attribute::BAD_SRC != 0)
+}
+
 /// What of a rule's conditions the model has no field for.
 pub(super) fn missing(rule: &Rule, tables: &Tables) -> Option<String> {
     let fields = match &rule.matching {

@@ -243,10 +243,16 @@ pub fn list(ruleset: &Ruleset, kind: DummynetKind, ranges: &NumberRanges) -> Str
     out
 }
 
-/// The command that makes an object.
+/// The command that makes an object, or two of them.
 #[must_use]
 pub fn command(config: &DummynetConfig) -> String {
-    let mut out = format!("{} {} config", config.kind.name(), config.number);
+    let head = format!("{} {} config", config.kind.name(), config.number);
+    let kind = scheduler_words(config);
+    let mut out = match &config.management {
+        // Takes all words behind it, as some schedulers do.
+        QueueManagement::Active { .. } if !kind.is_empty() => format!("{head}{kind}\n{head}"),
+        _ => head,
+    };
     if let Some(parent) = config.parent {
         let _ = write!(out, " pipe {parent}");
     }
@@ -295,12 +301,19 @@ pub fn command(config: &DummynetConfig) -> String {
         out += &mask_words(mask);
     }
     out += &management_words(&config.management);
-    if let Some((name, words)) = &config.scheduler {
-        let words: String = words.iter().map(|word| format!(" {word}")).collect();
-        let _ = write!(out, " type {name}{words}");
+    if !matches!(config.management, QueueManagement::Active { .. }) {
+        out += &kind;
     }
     out.push('\n');
     out
+}
+
+fn scheduler_words(config: &DummynetConfig) -> String {
+    let Some((name, words)) = &config.scheduler else {
+        return String::new();
+    };
+    let words: String = words.iter().map(|word| format!(" {word}")).collect();
+    format!(" type {name}{words}")
 }
 
 fn management_words(management: &QueueManagement) -> String {
