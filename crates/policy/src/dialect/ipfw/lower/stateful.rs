@@ -194,8 +194,11 @@ impl Lowering<'_> {
                     doors.push((rules.len(), number));
                     rules.push(self.hidden_rule(all, Flow::Next));
                 } else if let Some(one) = acts.first() {
+                    // Who is not meant, or can't be noted, has been asked for all the same.
+                    let tests = one.tests.iter().cloned();
+                    let (last, first): (Vec<Test>, Vec<Test>) = tests.partition(is_forget);
                     let one = Made {
-                        tests: [one.tests.clone(), all].concat(),
+                        tests: [first, all, last].concat(),
                         ..one.clone()
                     };
                     self.alternative(position, listing, one, ends, rules)?;
@@ -263,4 +266,8 @@ fn whole(formula: &[Vec<Test>]) -> Branch {
         tags: true,
         acts: true,
     }
+}
+
+fn is_forget(test: &Test) -> bool {
+    matches!(test.cond, Cond::Dynamic(DynamicTest::Forget))
 }
