@@ -123,6 +123,18 @@ fn tcp_data(packet: &Packet) -> u16 {
     (packet.length - packet::build::transport_offset(packet) as u32).wrapping_sub(header) as u16
 }
 
+/// Headers of an IPv6 packet as `-m ipv6header` names them; what is in front of protocols that are
+/// no headers themselves.
+fn headers(packet: &Packet) -> Option<u8> {
+    let routing = if packet.routing.is_some() { 4 } else { 0 };
+    let fragment = if packet.fragment == Fragment::Whole {
+        0
+    } else {
+        8
+    };
+    (packet.family == Family::V6).then_some(128 | routing | fragment)
+}
+
 /// IPv6 extension headers of those that building writes, and ESP.
 fn extensions(packet: &Packet) -> u8 {
     if packet.family == Family::V4 || packet.transport == Transport::Short {
@@ -164,6 +176,11 @@ fn built_packets_are_read_back_the_same() {
                 bytes: bytes.clone(),
                 tcp_data: tcp_data(&wanted),
                 extensions: extensions(&wanted),
+                headers: match wanted.proto {
+                    // Followed through the payload.
+                    0 | 43 | 44 | 50 | 51 | 59 | 60 => got.as_ref().and_then(|p| p.aside.headers),
+                    _ => headers(&wanted),
+                },
                 ..Facts::default()
             },
             ..wanted.clone()

@@ -118,9 +118,13 @@ pub fn shared(policy: &Policy) -> Vec<usize> {
     let mut first = HashMap::new();
     let one = |(at, object): (usize, &crate::model::HistoryObject)| match &object.shared {
         None => at,
-        Some(name) => *first
-            .entry((name.clone(), std::mem::discriminant(&object.kind)))
-            .or_insert(at),
+        Some(name) => {
+            // Packets that are counted are no tokens that are missing.
+            let counts =
+                matches!(&object.kind, HistoryKind::HashLimit(one) if one.sampled.is_some());
+            let key = (name.clone(), std::mem::discriminant(&object.kind), counts);
+            *first.entry(key).or_insert(at)
+        }
     };
     policy.histories.iter().enumerate().map(one).collect()
 }

@@ -200,6 +200,9 @@ pub static SPELLINGS: &[Spelling] = &[
         "--rt-type {0-255}", "! --rt-segsleft {nums} ! --rt-type 0",
         "! --rt-len {0-255} --rt-0-res", "--rt-type 0 --rt-0-addrs ::1,::2 --rt-0-not-strict",
     ]).only(Family::V6),
+    m("ipv6header", "", &[
+        "--header hop-by-hop,protocol", "! --header ipv6-frag --soft", "--header esp",
+    ]).only(Family::V6),
     m("physdev", "", &[
         "--physdev-in eth+ ! --physdev-out tap0", "--physdev-is-in ! --physdev-is-out",
         "! --physdev-is-bridged",
