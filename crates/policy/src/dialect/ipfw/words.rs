@@ -2,7 +2,7 @@
 //!
 //! In: text. Out: words with their places. A line is split on blanks, `#` starts a comment
 //! anywhere, blanks after a comma vanish (so that a list may be written with them), and a comma
-//! at the very end is dropped. Arguments are words already, except that one ending in a comma
+//! at the very end is dropped; two commas in a row are no such comma. Arguments are words already, except that one ending in a comma
 //! joins the next. Nothing here knows what a word means.
 //!
 //! Source: ipfw(8), "LIST OF RULES AND PREPROCESSING" and "SYNOPSIS"; FreeBSD 13.
@@ -58,6 +58,14 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }
 
+/// Whether what comes next belongs to a word: behind one comma, or three, but not behind two, as
+/// the original copies lines; nor behind the first letter of a word.
+fn is_open(word: &Word) -> bool {
+    let bytes = word.text.as_bytes().get(1..).unwrap_or_default();
+    let commas = bytes.iter().rev().take_while(|byte| **byte == b',');
+    commas.count() % 2 == 1
+}
+
 /// Splits a line that starts at byte `base` of a source.
 #[must_use]
 pub fn split_line(line: &str, base: usize, source: SourceId) -> Vec<Word> {
@@ -75,7 +83,7 @@ pub fn split_line(line: &str, base: usize, source: SourceId) -> Vec<Word> {
             at += 1;
         }
         let text = &line[start..at];
-        let continues = words.last().is_some_and(|word| word.text.ends_with(','));
+        let continues = words.last().is_some_and(is_open);
         match words.last_mut() {
             Some(last) if continues => {
                 last.text.push_str(text);
@@ -88,12 +96,9 @@ pub fn split_line(line: &str, base: usize, source: SourceId) -> Vec<Word> {
         }
     }
     if let Some(last) = words.last_mut()
-        && last.text.ends_with(',')
+        && is_open(last)
     {
         last.text.pop();
-        if last.text.is_empty() {
-            words.pop();
-        }
     }
     words
 }
@@ -152,7 +157,9 @@ mod tests {
         assert_eq!(texts("add allow#x y"), ["add", "allow"]);
         assert_eq!(texts("# x"), Vec::<String>::new());
         assert_eq!(texts("to any 80,"), ["to", "any", "80"]);
-        assert_eq!(texts(","), Vec::<String>::new());
+        assert_eq!(texts("to any 80,,,"), ["to", "any", "80,,"]);
+        assert_eq!(texts("a 80,, b"), ["a", "80,,", "b"]);
+        assert_eq!(texts("a , b"), ["a", ",", "b"]);
     }
 
     #[test]
