@@ -96,6 +96,7 @@ fn policies_of_many_words_equal_the_evaluator() {
 
 #[test]
 fn the_same_policy_gives_the_same_bytes() {
+    let mut made = 0;
     for seed in 0..20 {
         let policy = policy(
             seed,
@@ -104,11 +105,12 @@ fn the_same_policy_gives_the_same_bytes() {
                 ..Shape::default()
             },
         );
-        let image = || {
-            compile(&policy, &Options::default())
-                .expect("compiles")
-                .image
-        };
-        assert_eq!(image(), image(), "seed {seed}");
+        // What is too long for one packet to meet is told alike, too.
+        let image = || compile(&policy, &Options::default()).map(|compiled| compiled.image);
+        let (one, other) = (image(), image());
+        made += u32::from(one.is_ok());
+        let said = |image: Result<Vec<u8>, _>| image.map_err(|e| format!("{e:?}"));
+        assert_eq!(said(one), said(other), "seed {seed}");
     }
+    assert!(made > 15, "{made} compile");
 }

@@ -2,8 +2,8 @@
 //!
 //! In: text. Out: words with their places. A line is split on blanks, `#` starts a comment
 //! anywhere, blanks after a comma vanish (so that a list may be written with them), and a comma
-//! at the very end is dropped; two commas in a row are no such comma. Arguments are words already, except that one ending in a comma
-//! joins the next. Nothing here knows what a word means.
+//! at the very end is dropped; two commas in a row are no such comma. Arguments are words already,
+//! except that one ending in a comma joins the next. Nothing here knows what a word means.
 //!
 //! Source: ipfw(8), "LIST OF RULES AND PREPROCESSING" and "SYNOPSIS"; FreeBSD 13.
 
