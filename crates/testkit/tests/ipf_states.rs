@@ -490,7 +490,8 @@ fn states_mean_the_same_in_the_kernel() {
         return;
     };
     let kernel = learning();
-    let policies = setting("WEIR_KERNEL_POLICIES", 300);
+    // A million packets, which take 45 s.
+    let policies = setting("WEIR_KERNEL_POLICIES", 2_500);
     let tally = compare(0..policies, 400, Some(&kernel));
     let all = [
         tally.hits,

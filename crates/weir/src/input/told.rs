@@ -3,22 +3,58 @@
 //! In: diagnostics. Out: them on standard error, their number in words, the error that ends a
 //! command when some of them are errors.
 
+use std::collections::BTreeMap;
+
 use crate::exit::{Exit, failure};
-use weir_policy::syntax::diag::{Colour, render};
+use weir_policy::syntax::diag::{Colour, UNSUPPORTED, render};
 use weir_policy::syntax::{Diagnostic, Severity, Sources};
 
+/// How many messages of one kind are shown with their lines: a list of 20,000 rules may well have
+/// 19,999 duplicates, and half a second is what loading it takes.
+const IN_FULL: usize = 20;
+
 /// Prints messages from a severity on to standard error.
+///
+/// Behind the first twenty of a kind, errors and what can't be honoured have a line each, so that
+/// every affected rule is named; other warnings are counted.
 pub fn tell(diagnostics: &[Diagnostic], sources: &Sources, least: Severity) {
-    let shown = diagnostics.iter().filter(|found| found.severity >= least);
-    let shown: Vec<Diagnostic> = shown.cloned().collect();
-    if shown.is_empty() {
-        return;
+    eprint!("{}", told(diagnostics, sources, least));
+}
+
+fn told(diagnostics: &[Diagnostic], sources: &Sources, least: Severity) -> String {
+    let mut of_kind: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
+    let (mut full, mut lines) = (Vec::new(), String::new());
+    for found in diagnostics.iter().filter(|found| found.severity >= least) {
+        let seen = of_kind.entry((found.severity, found.code)).or_default();
+        *seen += 1;
+        if *seen <= IN_FULL {
+            full.push(found.clone());
+        } else if is_listed(found.severity, found.code) {
+            lines += &found.line(sources);
+            lines.push('\n');
+        }
     }
     let colour = match crate::output::stderr_colours() {
         true => Colour::Terminal,
         false => Colour::Plain,
     };
-    eprint!("{}", render(&shown, sources, colour));
+    let mut out = render(&full, sources, colour);
+    out += &lines;
+    for ((severity, code), seen) in of_kind {
+        let rest = seen.saturating_sub(IN_FULL);
+        if rest > 0 && !is_listed(severity, code) {
+            let kind = severity.name();
+            out += &format!(
+                "weir: {rest} more of {kind}[{code}] are not shown; `weir check --json` has all\n"
+            );
+        }
+    }
+    out
+}
+
+/// Whether each message of a kind is named.
+fn is_listed(severity: Severity, code: &str) -> bool {
+    severity == Severity::Error || code == UNSUPPORTED
 }
 
 /// Whether there are errors, and all of them are about constructs that can't be honoured.
@@ -67,5 +103,38 @@ pub fn with_warnings(verdict: &str, warnings: usize) -> String {
         0 => verdict.to_owned(),
         1 => format!("{verdict}, 1 warning"),
         warnings => format!("{verdict}, {warnings} warnings"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_policy::syntax::{SourceId, Span};
+
+    use super::*;
+
+    fn messages(count: u32, of: impl Fn(Span) -> Diagnostic) -> Vec<Diagnostic> {
+        let span = |line| Span {
+            source: SourceId(0),
+            start: 2 * line,
+            end: 2 * line + 1,
+        };
+        (0..count).map(|line| of(span(line))).collect()
+    }
+
+    #[test]
+    fn many_of_a_kind_are_bounded_and_no_error_is_left_out() {
+        let mut sources = Sources::new();
+        sources.add("rules", "a\n".repeat(100));
+        let warnings = messages(50, |span| Diagnostic::warning("duplicate", span, "again"));
+        let text = told(&warnings, &sources, Severity::Warning);
+        assert_eq!(text.matches("warning[duplicate]: again").count(), IN_FULL);
+        assert!(text.ends_with(
+            "weir: 30 more of warning[duplicate] are not shown; `weir check --json` has all\n"
+        ));
+        let errors = messages(50, |span| Diagnostic::error("syntax", span, "wrong"));
+        let text = told(&errors, &sources, Severity::Warning);
+        assert_eq!(text.matches("error[syntax]: wrong").count(), 50);
+        assert!(text.ends_with("rules:50:1: error[syntax]: wrong\n"), "{text}");
+        assert_eq!(told(&warnings, &sources, Severity::Error), "");
     }
 }
