@@ -385,3 +385,31 @@ fn explain_and_show_tell_the_language() {
         (&"ipf".into(), &2.into())
     );
 }
+
+#[test]
+fn check_tells_what_apply_refuses_and_what_rules_cost() {
+    let folder = folder("auth in all\n", "");
+    let (code, text) = weir(&folder, &["check", "r"]);
+    assert_eq!(code, 0);
+    assert!(text.contains("\napply would refuse them"), "{text}");
+    let (code, text) = weir(&folder, &["check", "--json", "r"]);
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(code, 0);
+    assert_eq!(json["enforceable"], false);
+    assert_eq!(json["messages"][0]["severity"], "note");
+    assert_eq!(json["messages"][0]["line"], 1);
+    assert!(json["image_bytes"].is_null());
+
+    let folder = self::folder(
+        "block in all\npass in proto tcp from any to any port = 22\n",
+        "",
+    );
+    let (code, text) = weir(&folder, &["check", "--cost", "r"]);
+    assert_eq!(code, 0);
+    assert!(text.contains("worst packet: "), "{text}");
+    assert!(text.contains("\nipv4    PREROUTING  filter"), "{text}");
+    let (_, text) = weir(&folder, &["check", "--json", "r"]);
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["enforceable"], true);
+    assert!(json["cost"][0]["worst_loads"].as_u64() > Some(0), "{text}");
+}

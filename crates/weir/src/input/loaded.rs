@@ -4,10 +4,10 @@
 //! the text of each rule.
 
 use super::{Loaded, Parsed, told};
+use crate::cmd::check::compile_policy;
 use crate::exit::{Exit, failure};
 use crate::explain::Texts;
-use crate::rules::Places;
-use weir_engine::compile::{Compiled, Options, compile};
+use weir_engine::compile::Compiled;
 use weir_policy::convert::Language;
 use weir_policy::dialect::Headings;
 use weir_policy::dialect::iptables::ast::{Statement, StatementKind};
@@ -37,21 +37,7 @@ impl Loaded {
 
     /// Compiles the policy. An error names the rules that caused it.
     pub fn compile(&self) -> anyhow::Result<Compiled> {
-        let policy = self.policy()?;
-        compile(policy, &Options::default()).map_err(|error| {
-            let places = Places::of(policy);
-            let rules = error
-                .rules()
-                .iter()
-                .take(8)
-                .filter_map(|id| places.location(*id));
-            let rules: Vec<String> = rules.collect();
-            let message = match rules.is_empty() {
-                true => error.to_string(),
-                false => format!("{error}: {}", rules.join(", ")),
-            };
-            failure(Exit::Unsupported, message)
-        })
+        compile_policy(self.policy()?)
     }
 
     /// Prints messages from a severity on to standard error.

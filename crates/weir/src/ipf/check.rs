@@ -5,10 +5,10 @@
 
 use super::enforce;
 use super::files::{Reading, Rules};
-use crate::cmd::check::{self, NeverMatched};
+use crate::cmd::check::{self, NeverMatched, Size};
 use crate::exit::{Exit, failure};
 use crate::input::told::{self, summary_in_words};
-use crate::input::{FileArgs, Message, ReadingArgs, messages};
+use crate::input::{Message, ReadingArgs, messages};
 use crate::output::{Output, count, report};
 use crate::state::SavedSource;
 use serde::Serialize;
@@ -17,13 +17,15 @@ use std::path::PathBuf;
 use weir_policy::dialect::ipf::ast::Rule;
 use weir_policy::dialect::ipf::load::Unit;
 use weir_policy::dialect::ipf::{Language, PrintOptions, nat, pool, print, print_rule};
-use weir_policy::model::RuleId;
-use weir_policy::syntax::Severity;
+use weir_policy::model::{Policy, RuleId};
+use weir_policy::syntax::{Diagnostic, Severity};
 
 /// The answer of a check.
 #[derive(Debug, Serialize)]
 struct Summary {
     ok: bool,
+    /// `weir apply` would take them.
+    enforceable: bool,
     dialect: &'static str,
     errors: usize,
     warnings: usize,
@@ -33,6 +35,8 @@ struct Summary {
     groups: usize,
     tables: usize,
     translations: usize,
+    #[serde(flatten)]
+    size: Size,
     /// With --unreachable: the rules that no packet can match.
     #[serde(skip_serializing_if = "Option::is_none")]
     never_matched: Option<Vec<NeverMatched>>,
@@ -59,19 +63,27 @@ pub fn reading_of(args: &ReadingArgs) -> Reading {
     }
 }
 
-/// The rules that no packet can match: told by what `weir apply` would enforce.
-fn never_matched(rules: &mut Rules, args: &ReadingArgs) -> anyhow::Result<Vec<NeverMatched>> {
+/// What `weir apply` would enforce of sound rules; what it would refuse is noted.
+fn enforced(rules: &mut Rules, args: &ReadingArgs) -> Option<Policy> {
+    if rules.diagnostics.iter().any(Diagnostic::is_error) {
+        return None;
+    }
     let (policy, found) = enforce::lower_rules(rules, args.netns.as_deref());
-    let Some(policy) = policy else {
-        told::tell(&found, &rules.sources, Severity::Error);
-        let message = "--unreachable: what is not enforced can't be looked through";
-        return Err(failure(Exit::Unsupported, message));
-    };
+    let notes = found.into_iter().map(|mut one| {
+        one.severity = one.severity.min(Severity::Note);
+        one
+    });
+    rules.diagnostics.extend(notes);
+    policy
+}
+
+/// The rules that no packet can match: told by what `weir apply` would enforce.
+fn never_matched(policy: &Policy, rules: &Rules) -> anyhow::Result<Vec<NeverMatched>> {
     let text = |id: RuleId| {
         let rule = rules.set.rules.get(id.0 as usize)?;
         Some(print_rule(rule, &PrintOptions::default()))
     };
-    let mut never = check::never_matched(&policy, &text)?;
+    let mut never = check::never_matched(policy, &text)?;
     // Members of groups that nothing leads into are in no chain.
     let chains = policy.chains.iter().flat_map(|chain| &chain.rules);
     let entered: HashSet<u32> = chains.map(|rule| rule.id.0).collect();
@@ -96,29 +108,41 @@ fn place(rules: &Rules, rule: &Rule) -> String {
 }
 
 /// Checks.
-pub fn check(args: &FileArgs, unreachable: bool, out: &mut Output) -> anyhow::Result<Exit> {
+pub fn check(args: &check::Args, out: &mut Output) -> anyhow::Result<Exit> {
+    let reading = &args.files.reading;
     let mut rules = Rules::of_texts(
-        &args.reading.read_files(&args.files)?,
-        &reading_of(&args.reading),
+        &reading.read_files(&args.files.files)?,
+        &reading_of(reading),
     );
     rules.refuse_translations();
+    let policy = enforced(&mut rules, reading);
     rules.tell(Severity::Note);
     let number = |severity| {
         let of = rules.diagnostics.iter().filter(|d| d.severity == severity);
         of.count()
     };
     let (errors, warnings) = (number(Severity::Error), number(Severity::Warning));
-    let never_matched = match unreachable && errors == 0 {
-        true => Some(never_matched(&mut rules, &args.reading)?),
-        false => None,
+    let never_matched = match (args.unreachable && errors == 0, &policy) {
+        (false, _) => None,
+        (true, Some(policy)) => Some(never_matched(policy, &rules)?),
+        (true, None) => {
+            let message = "--unreachable: what is not enforced can't be looked through";
+            return Err(failure(Exit::Unsupported, message));
+        }
     };
     let set = &rules.set;
     let summary = Summary {
         ok: errors == 0,
+        enforceable: policy.is_some(),
         dialect: name_of(rules.file.language),
         errors,
         warnings,
-        files: args.files.iter().map(|f| f.display().to_string()).collect(),
+        files: args
+            .files
+            .files
+            .iter()
+            .map(|f| f.display().to_string())
+            .collect(),
         rules: set.rules.len(),
         lists: vec![
             ("in", set.filter[0].len()),
@@ -133,23 +157,20 @@ pub fn check(args: &FileArgs, unreachable: bool, out: &mut Output) -> anyhow::Re
             .count(),
         tables: rules.pools.iter().map(|file| file.tables.len()).sum(),
         translations: rules.translations.iter().map(|file| file.rules.len()).sum(),
+        size: Size::of(policy.as_ref()),
         never_matched,
         messages: messages(&rules.diagnostics, &rules.sources),
     };
     if out.is_json() {
         out.object(&report(&summary))?;
     } else {
-        text(out, &summary)?;
+        text(out, &summary, args.cost)?;
     }
-    let unsupported = rules.diagnostics.iter().filter(|d| d.is_error());
-    Ok(match errors {
-        0 => Exit::Done,
-        _ if unsupported.clone().all(|d| d.is_unsupported()) => Exit::Unsupported,
-        _ => Exit::Negative,
-    })
+    let only_unsupported = told::only_unsupported(&rules.diagnostics);
+    Ok(check::exit(errors, only_unsupported, &summary.size))
 }
 
-fn text(out: &mut Output, summary: &Summary) -> anyhow::Result<()> {
+fn text(out: &mut Output, summary: &Summary, cost: bool) -> anyhow::Result<()> {
     for (list, rules) in summary.lists.iter().filter(|(_, rules)| *rules > 0) {
         let rules = count(*rules as u64, "rule", "rules");
         out.line(format!("{} {list}: {rules}", summary.dialect))?;
@@ -167,7 +188,14 @@ fn text(out: &mut Output, summary: &Summary) -> anyhow::Result<()> {
             out.line(count(number as u64, one, many))?;
         }
     }
+    if summary.ok && !summary.enforceable {
+        out.line(check::REFUSED)?;
+    }
+    summary.size.print(summary.rules, out)?;
     check::print_never_matched(summary.never_matched.as_deref().unwrap_or_default(), out)?;
+    if cost {
+        summary.size.print_costs(out)?;
+    }
     out.line(summary_in_words(summary.errors, summary.warnings))
 }
 

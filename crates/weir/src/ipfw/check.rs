@@ -4,12 +4,11 @@
 //! standard output.
 
 use super::enforce::find_owners;
-use super::facts::FactArgs;
 use super::load::{Loaded, load};
-use crate::cmd::check::{self, NeverMatched};
+use crate::cmd::check::{self, NeverMatched, Size};
 use crate::exit::{Exit, failure};
 use crate::input::told::summary_in_words;
-use crate::input::{FileArgs, Message, messages};
+use crate::input::{Message, messages};
 use crate::output::{Output, count, report};
 use crate::rules::Places;
 use serde::Serialize;
@@ -32,6 +31,8 @@ struct Summary {
     tables: usize,
     sets_disabled: Vec<u32>,
     pipes: usize,
+    #[serde(flatten)]
+    size: Size,
     /// With --unreachable: the rules that no packet can match.
     #[serde(skip_serializing_if = "Option::is_none")]
     never_matched: Option<Vec<NeverMatched>>,
@@ -39,17 +40,14 @@ struct Summary {
 }
 
 /// Checks.
-pub fn run(
-    files: &FileArgs,
-    facts: &FactArgs,
-    unreachable: bool,
-    out: &mut Output,
-) -> anyhow::Result<Exit> {
-    let mut loaded = load(&files.files, facts.settings()?, &files.reading)?;
+pub fn run(args: &check::Args, out: &mut Output) -> anyhow::Result<Exit> {
+    let files = &args.files;
+    let mut loaded = load(&files.files, args.facts.settings()?, &files.reading)?;
     let policy = enforced(&mut loaded, files.reading.allow_unsupported);
     loaded.tell(Severity::Note);
     let mut summary = summary(&loaded, files.reading.allow_unsupported, policy.is_some());
-    if unreachable && summary.ok {
+    summary.size = Size::of(policy.as_ref());
+    if args.unreachable && summary.ok {
         let Some(policy) = policy else {
             let message = "--unreachable: what is not enforced can't be looked through";
             return Err(failure(Exit::Unsupported, message));
@@ -59,13 +57,13 @@ pub fn run(
     if out.is_json() {
         out.object(&report(&summary))?;
     } else {
-        text(out, &summary)?;
+        text(out, &summary, args.cost)?;
     }
-    Ok(match (summary.errors, loaded.only_unsupported()) {
-        (0, _) => Exit::Done,
-        (_, true) => Exit::Unsupported,
-        (_, false) => Exit::Negative,
-    })
+    Ok(check::exit(
+        summary.errors,
+        loaded.only_unsupported(),
+        &summary.size,
+    ))
 }
 
 /// What `weir apply` would enforce of sound rules; what it would refuse is noted.
@@ -118,12 +116,13 @@ fn summary(loaded: &Loaded, allow_unsupported: bool, enforceable: bool) -> Summa
             .filter(|set| ruleset.disabled & 1 << set != 0)
             .collect(),
         pipes: ruleset.dummynet.len(),
+        size: Size::default(),
         never_matched: None,
         messages: messages(found, &loaded.sources),
     }
 }
 
-fn text(out: &mut Output, summary: &Summary) -> anyhow::Result<()> {
+fn text(out: &mut Output, summary: &Summary, cost: bool) -> anyhow::Result<()> {
     out.line(format!(
         "ipfw: {}",
         count(summary.rules as u64, "rule", "rules")
@@ -139,8 +138,12 @@ fn text(out: &mut Output, summary: &Summary) -> anyhow::Result<()> {
         ))?;
     }
     if summary.ok && !summary.enforceable {
-        out.line("apply would refuse them; the notes say why")?;
+        out.line(check::REFUSED)?;
     }
+    summary.size.print(summary.rules, out)?;
     check::print_never_matched(summary.never_matched.as_deref().unwrap_or_default(), out)?;
+    if cost {
+        summary.size.print_costs(out)?;
+    }
     out.line(summary_in_words(summary.errors, summary.warnings))
 }

@@ -4,33 +4,38 @@
 //! tables, what is not enforced, memory, and with --cost the work that the dearest packet can
 //! cause. Needs no privilege and touches no kernel.
 
+mod size;
+
+pub use size::{Size, compile_policy};
+
 use crate::describe::{family_name, table_name};
 use crate::exit::{Exit, failure};
 use crate::explain::Texts;
 use crate::input::told::{summary_in_words, with_warnings};
 use crate::input::{self, FileArgs, Loaded, Message, messages};
-use crate::output::{Align, Output, Table, bytes, count, number, report};
+use crate::output::{Output, count, report};
 use crate::rules::Places;
-use crate::spec::hook_name;
 use serde::Serialize;
-use weir_engine::compile::Compiled;
 use weir_policy::compare::{Options as ExactOptions, unreached};
 use weir_policy::model::{Policy, RuleId};
 use weir_policy::syntax::Severity;
+
+/// What is said of sound rules that a host can't enforce.
+pub const REFUSED: &str = "apply would refuse them; the notes say why";
 
 /// Options of `weir check`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    files: FileArgs,
+    pub files: FileArgs,
     /// Also print the worst-case work per packet, for each chain that packets enter.
     #[arg(long)]
-    cost: bool,
+    pub cost: bool,
     /// Also list the rules that no packet can match, on any way through the host.
     #[arg(long)]
-    unreachable: bool,
+    pub unreachable: bool,
     #[command(flatten)]
-    facts: crate::ipfw::FactArgs,
+    pub facts: crate::ipfw::FactArgs,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -48,16 +53,12 @@ struct Summary {
     sets: usize,
     tables: Vec<TableSummary>,
     not_enforced: Vec<NotEnforced>,
-    image_bytes: Option<usize>,
-    flattened: Option<usize>,
-    unreachable: Option<usize>,
-    cost: Vec<Cost>,
+    #[serde(flatten)]
+    size: Size,
     /// With --unreachable: the rules that no packet can match.
     #[serde(skip_serializing_if = "Option::is_none")]
     never_matched: Option<Vec<NeverMatched>>,
     messages: Vec<Message>,
-    /// Why the policy can't be compiled.
-    compile_error: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -87,38 +88,16 @@ pub struct NeverMatched {
     pub text: String,
 }
 
-/// What the dearest packet can cause at one root.
-#[derive(Debug, Serialize)]
-struct Cost {
-    family: &'static str,
-    hook: &'static str,
-    table: &'static str,
-    entries: usize,
-    worst_loads: u32,
-    worst_entries: u32,
-    bytes: usize,
-}
-
 /// Checks.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     if crate::ipf::is_meant(&args.files.files, &args.files.reading)? {
-        return crate::ipf::check::check(&args.files, args.unreachable, out);
+        return crate::ipf::check::check(args, out);
     }
     if crate::ipfw::is_meant(&args.files.files, &args.files.reading)? {
-        return crate::ipfw::check::run(&args.files, &args.facts, args.unreachable, out);
+        return crate::ipfw::check::run(args, out);
     }
     let loaded = input::read_and_lower(&args.files)?;
-    let compiled = match loaded.policy() {
-        Ok(_) => Some(loaded.compile()),
-        Err(_) => None,
-    };
-    let (compiled, failed) = match compiled {
-        Some(Ok(compiled)) => (Some(compiled), None),
-        Some(Err(error)) => (None, Some(error)),
-        None => (None, None),
-    };
-    let mut summary = summary(&loaded, compiled.as_ref());
-    summary.compile_error = failed.map(|error| format!("{error:#}"));
+    let mut summary = summary(&loaded);
     if args.unreachable
         && let Ok(policy) = loaded.policy()
     {
@@ -130,18 +109,27 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     } else {
         text(out, &summary, args.cost)?;
     }
-    if let Some(error) = &summary.compile_error {
+    Ok(exit(
+        summary.errors,
+        loaded.only_unsupported(),
+        &summary.size,
+    ))
+}
+
+/// How a check ends. Why rules can't be compiled is told on standard error.
+pub fn exit(errors: usize, only_unsupported: bool, size: &Size) -> Exit {
+    if let Some(error) = &size.compile_error {
         eprintln!("weir: {error}");
-        return Ok(Exit::Unsupported);
+        return Exit::Unsupported;
     }
-    Ok(match (summary.errors, loaded.only_unsupported()) {
+    match (errors, only_unsupported) {
         (0, _) => Exit::Done,
         (_, true) => Exit::Unsupported,
         (_, false) => Exit::Negative,
-    })
+    }
 }
 
-fn summary(loaded: &Loaded, compiled: Option<&Compiled>) -> Summary {
+fn summary(loaded: &Loaded) -> Summary {
     let count = |severity| {
         loaded
             .diagnostics
@@ -151,8 +139,9 @@ fn summary(loaded: &Loaded, compiled: Option<&Compiled>) -> Summary {
     };
     let errors = count(Severity::Error);
     let policy = loaded.policy().ok();
+    let size = Size::of(policy);
     let mut summary = Summary {
-        ok: errors == 0 && compiled.is_some(),
+        ok: errors == 0 && size.is_known(),
         errors,
         warnings: count(Severity::Warning),
         files: loaded.names(),
@@ -161,13 +150,9 @@ fn summary(loaded: &Loaded, compiled: Option<&Compiled>) -> Summary {
         sets: policy.map_or(0, |p| p.sets.len()),
         tables: policy.map_or_else(Vec::new, tables),
         not_enforced: Vec::new(),
-        image_bytes: compiled.map(|c| c.report.bytes),
-        flattened: compiled.map(|c| c.report.roots.iter().map(|root| root.flattened).sum()),
-        unreachable: compiled.map(|c| c.report.shadowed),
-        cost: compiled.map_or_else(Vec::new, costs),
+        size,
         never_matched: None,
         messages: messages(&loaded.diagnostics, &loaded.sources),
-        compile_error: None,
     };
     for (family, rules) in loaded.nat_rules() {
         summary.not_enforced.push(NotEnforced {
@@ -228,23 +213,6 @@ pub fn print_never_matched(rules: &[NeverMatched], out: &mut Output) -> anyhow::
     Ok(())
 }
 
-fn costs(compiled: &Compiled) -> Vec<Cost> {
-    compiled
-        .report
-        .roots
-        .iter()
-        .map(|root| Cost {
-            family: family_name(root.family),
-            hook: hook_name(root.hook),
-            table: table_name(root.table),
-            entries: root.entries,
-            worst_loads: root.worst_loads,
-            worst_entries: root.worst_steps,
-            bytes: root.bytes,
-        })
-        .collect()
-}
-
 fn text(out: &mut Output, summary: &Summary, cost: bool) -> anyhow::Result<()> {
     for table in &summary.tables {
         out.line(format!(
@@ -265,61 +233,13 @@ fn text(out: &mut Output, summary: &Summary, cost: bool) -> anyhow::Result<()> {
             part.family, part.table, part.why
         ))?;
     }
-    if let (Some(size), Some(entries)) = (summary.image_bytes, summary.flattened) {
-        let each = size as u64 / summary.rules.max(1) as u64;
-        out.line(format!(
-            "compiled: {} ({each} bytes a rule), {} of {} out of every packet's reach",
-            bytes(size as u64),
-            number(summary.unreachable.unwrap_or(0) as u64),
-            count(entries as u64, "entry", "entries")
-        ))?;
-        let loads = summary
-            .cost
-            .iter()
-            .map(|c| c.worst_loads)
-            .max()
-            .unwrap_or(0);
-        let entries = summary
-            .cost
-            .iter()
-            .map(|c| c.worst_entries)
-            .max()
-            .unwrap_or(0);
-        out.line(format!(
-            "worst packet: {loads} loads to classify, {entries} rules to go through, in one chain"
-        ))?;
-    }
+    summary.size.print(summary.rules, out)?;
     print_never_matched(summary.never_matched.as_deref().unwrap_or_default(), out)?;
     if cost {
-        out.line("")?;
-        out.table(&cost_table(&summary.cost))?;
+        summary.size.print_costs(out)?;
     }
     out.line(match (summary.errors, summary.ok) {
         (0, false) => with_warnings("can't be compiled", summary.warnings),
         (errors, _) => summary_in_words(errors, summary.warnings),
     })
-}
-
-fn cost_table(costs: &[Cost]) -> Table {
-    let mut table = Table::new(&[
-        ("family", Align::Left),
-        ("hook", Align::Left),
-        ("table", Align::Left),
-        ("entries", Align::Right),
-        ("worst loads", Align::Right),
-        ("worst entries", Align::Right),
-        ("memory", Align::Right),
-    ]);
-    for cost in costs {
-        table.row(vec![
-            cost.family.to_owned(),
-            cost.hook.to_owned(),
-            cost.table.to_owned(),
-            number(cost.entries as u64),
-            number(u64::from(cost.worst_loads)),
-            number(u64::from(cost.worst_entries)),
-            bytes(cost.bytes as u64),
-        ]);
-    }
-    table
 }
