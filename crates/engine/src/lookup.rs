@@ -37,6 +37,12 @@ pub struct Key {
 }
 
 impl Key {
+    /// What tables hash beside addresses.
+    #[inline(always)]
+    fn ports(&self) -> u64 {
+        u64::from(self.proto) << 32 | u64::from(self.port[0]) << 16 | u64::from(self.port[1])
+    }
+
     /// The key of a parsed packet whose state and classes are set.
     pub fn parsed(packet: &crate::packet::Key) -> Self {
         let wide = |words: [u64; 2]| u128::from(words[0]) << 64 | u128::from(words[1]);

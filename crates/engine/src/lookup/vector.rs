@@ -1,5 +1,5 @@
-//! The first entry that holds, with vectors of 512 bits: the slots of eight tables at once, all
-//! words of a chunk at once, four records of a group at once.
+//! The first entry that holds, with vectors of 512 bits: eight slots at once, all words of a chunk
+//! at once, four records of a group at once.
 //!
 //! The only unsafe code of this crate: loads without bounds checks, and instructions that the CPU
 //! must have. [`Vector::new`] asks the CPU; offsets come from a checked [`Image`](crate::image),
@@ -7,14 +7,16 @@
 //! [`super::first`], by test.
 #![allow(unsafe_code)]
 
+mod batch;
 mod groups;
 mod rows;
 
 pub use groups::Lanes;
 
 use super::first::Parts;
-use super::ready::Ready;
+use super::ready::{Ready, Services};
 use super::{Key, NONE};
+use batch::{BATCH, Work};
 use groups::Groups;
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
@@ -28,9 +30,6 @@ pub enum Form {
     /// Neither.
     Plain,
 }
-
-/// Packets of one batch.
-const BATCH: usize = 16;
 
 /// Proof that the CPU has the instructions, over the bytes of a checked image.
 #[derive(Clone, Copy, Debug)]
@@ -98,12 +97,7 @@ impl<'b> Vector<'b> {
                 Some((chunk, Form::Wide)) => self.each::<true, true>(chunk, last, keys, out),
                 Some((chunk, Form::Direct)) => self.each::<false, true>(chunk, last, keys, out),
                 Some((chunk, Form::Plain)) => self.each::<false, false>(chunk, last, keys, out),
-                None => {
-                    let mut groups = [Groups::default(); BATCH];
-                    for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
-                        self.batch(parts, last, (keys, out), &mut groups);
-                    }
-                }
+                None => self.each_of_parts(parts, last, keys, out),
             }
         }
     }
@@ -132,48 +126,26 @@ impl<'b> Vector<'b> {
         }
     }
 
-    /// The first positions for at most [`BATCH`] packets: what one of them waits for is asked for
-    /// while the others are served.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
-    fn batch(
-        self,
-        parts: &Parts<'_>,
-        last: u32,
-        (keys, out): (&[Key], &mut [u32]),
-        groups: &mut [Groups; BATCH],
-    ) {
-        let mut services = [[0u32; 3]; BATCH];
-        let mut rows = [[std::ptr::null(); 3]; BATCH];
-        // The chunk of each packet, where it is the only one it can meet.
-        let mut ahead: [Option<&Ready<'_>>; BATCH] = [None; BATCH];
-        if !parts.tables.is_empty() {
-            for (groups, key) in groups.iter_mut().zip(keys) {
-                self.groups(&parts.lanes, key, groups);
-                for at in groups.first() {
-                    self.prefetch(*at);
+    /// The first positions for many packets in a root that is not of the usual form.
+    fn each_of_parts(self, parts: &Parts<'_>, last: u32, keys: &[Key], out: &mut [u32]) {
+        let Some(services) = &parts.services else {
+            for (key, out) in keys.iter().zip(out) {
+                // SAFETY: the CPU has the instructions, as `new` found.
+                *out = unsafe { self.first_of_chunks(parts, last, key) };
+            }
+            return;
+        };
+        let mut work = Work::default();
+        for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
+            let (of, packets) = ((parts, services), (keys, out));
+            // SAFETY: as above.
+            unsafe {
+                match services.words() {
+                    ..=16 => self.batch::<2>(of, last, packets, &mut work),
+                    17..=32 => self.batch::<4>(of, last, packets, &mut work),
+                    _ => self.batch::<8>(of, last, packets, &mut work),
                 }
             }
-        }
-        for (at, key) in keys.iter().enumerate().take(BATCH) {
-            ahead[at] = only_chunk(parts, key);
-            if let Some(chunk) = ahead[at] {
-                rows[at] = self.rows(chunk, key);
-                self.prefetch_rows(chunk, &rows[at]);
-            }
-            if let Some(own) = &parts.services {
-                services[at] = self.service_rows(own, key);
-            }
-        }
-        for (at, (key, out)) in keys.iter().zip(out).enumerate().take(BATCH) {
-            let best = match &parts.services {
-                Some(own) => self.first_in_groups(&groups[at], key, own, &services[at], last),
-                None => last,
-            };
-            *out = match ahead[at] {
-                // SAFETY: the CPU has the instructions.
-                Some(chunk) => best.min(unsafe { self.first_in_rows(chunk, &rows[at]) }),
-                None => self.first_of_chunks(parts, best, key),
-            };
         }
     }
 
@@ -182,16 +154,36 @@ impl<'b> Vector<'b> {
         let Some(services) = &parts.services else {
             return self.first_of_chunks(parts, last, key);
         };
+        if parts.lanes.are_few() {
+            let groups = self.few_groups(&parts.lanes, key);
+            return self.first_beside((parts, services), last, key, |own, last| {
+                self.first_in_few(groups, key, services, own, last)
+            });
+        }
         let mut groups = Groups::default();
         self.groups(&parts.lanes, key, &mut groups);
+        self.first_beside((parts, services), last, key, |own, last| {
+            self.first_in_groups(&groups, key, services, own, last)
+        })
+    }
+
+    /// The first position in chunks and, as `in_groups` says for rows of services, in tables.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    fn first_beside(
+        self,
+        (parts, services): (&Parts<'_>, &Services<'_>),
+        last: u32,
+        key: &Key,
+        in_groups: impl Fn(&[u32; 3], u32) -> u32,
+    ) -> u32 {
         let own = self.service_rows(services, key);
         // The way to the rows of a chunk stands before the first branch that nobody can foretell.
         let Some(chunk) = only_chunk(parts, key) else {
-            let best = self.first_in_groups(&groups, key, services, &own, last);
-            return self.first_of_chunks(parts, best, key);
+            return self.first_of_chunks(parts, in_groups(&own, last), key);
         };
         let rows = self.rows::<3>(chunk, key);
-        let best = self.first_in_groups(&groups, key, services, &own, last);
+        let best = in_groups(&own, last);
         // SAFETY: the CPU has the instructions.
         best.min(unsafe { self.first_in_rows(chunk, &rows) })
     }

@@ -9,20 +9,21 @@ use crate::image::layout::{HashTable, SLOT_FILTER, SLOT_OFFSET, TABLES_MAX};
 use crate::lookup::ready::Services;
 use crate::lookup::{FACTORS, Key, NONE};
 use std::arch::x86_64::{
-    __m256i, __m512i, _bzhi_u32, _mm_cvtsi32_si128, _mm_cvtsi128_si64, _mm_extract_epi64,
-    _mm_insert_epi32, _mm256_add_epi32, _mm256_and_si256, _mm256_castsi128_si256,
-    _mm256_castsi256_si128, _mm256_cmpgt_epi32_mask, _mm256_extracti128_si256,
-    _mm256_inserti128_si256, _mm256_loadu_si256, _mm256_maskz_compress_epi32, _mm256_min_epu32,
-    _mm256_set1_epi32, _mm256_storeu_si256, _mm512_add_epi64, _mm512_and_si512,
-    _mm512_castsi512_si256, _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask,
-    _mm512_cvtepu32_epi64, _mm512_extracti64x4_epi64, _mm512_loadu_si512, _mm512_mask_blend_epi64,
-    _mm512_mask_min_epu64, _mm512_mask_testn_epi64_mask, _mm512_maskz_loadu_epi64,
-    _mm512_mullo_epi64, _mm512_permutex2var_epi64, _mm512_reduce_min_epu64, _mm512_set_epi64,
-    _mm512_set1_epi64, _mm512_set4_epi32, _mm512_set4_epi64, _mm512_shuffle_epi8,
-    _mm512_shuffle_epi32, _mm512_shufflelo_epi16, _mm512_srli_epi64, _mm512_srlv_epi32,
-    _mm512_srlv_epi64, _mm512_sub_epi16, _mm512_sub_epi32, _mm512_sub_epi64,
-    _mm512_test_epi64_mask, _mm512_xor_si512,
+    __m256i, __m512i, _bzhi_u32, _mm_cvtsi32_si128, _mm_cvtsi128_si32, _mm_cvtsi128_si64,
+    _mm_extract_epi64, _mm_insert_epi32, _mm256_add_epi32, _mm256_alignr_epi32, _mm256_and_si256,
+    _mm256_castsi128_si256, _mm256_castsi256_si128, _mm256_cmpgt_epi32_mask,
+    _mm256_extracti128_si256, _mm256_inserti128_si256, _mm256_loadu_si256,
+    _mm256_maskz_compress_epi32, _mm256_min_epu32, _mm256_set1_epi32, _mm256_storeu_si256,
+    _mm512_add_epi64, _mm512_and_si512, _mm512_castsi512_si256, _mm512_cmple_epu16_mask,
+    _mm512_cmple_epu32_mask, _mm512_cvtepu32_epi64, _mm512_extracti64x4_epi64, _mm512_loadu_si512,
+    _mm512_mask_blend_epi64, _mm512_mask_min_epu64, _mm512_mask_testn_epi64_mask,
+    _mm512_maskz_loadu_epi64, _mm512_mullo_epi64, _mm512_permutex2var_epi64,
+    _mm512_reduce_min_epu64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_set4_epi32,
+    _mm512_set4_epi64, _mm512_shuffle_epi8, _mm512_shuffle_epi32, _mm512_shufflelo_epi16,
+    _mm512_slli_epi64, _mm512_srli_epi64, _mm512_srlv_epi32, _mm512_srlv_epi64, _mm512_sub_epi16,
+    _mm512_sub_epi32, _mm512_sub_epi64, _mm512_test_epi64_mask, _mm512_xor_si512,
 };
+use std::mem::MaybeUninit;
 
 /// Places for tables: whole vectors of eight.
 const LANES: usize = TABLES_MAX.next_multiple_of(8);
@@ -65,43 +66,117 @@ impl Lanes {
     }
 }
 
+/// One table, as [`Lanes`] have it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lane {
+    /// Of source, destination, and protocol with ports.
+    pub(super) masks: [u64; 3],
+    pub(super) shift: u64,
+    pub(super) slots_at: u64,
+    pub(super) groups_at: u32,
+    /// Whether records have ranges, not prefixes.
+    pub(super) has_ranges: bool,
+}
+
+impl Lanes {
+    /// Whether all are in the first half of a vector, and have records of prefixes.
+    pub(super) fn are_few(&self) -> bool {
+        self.count <= 4 && self.ranges == [0; LANES / 8]
+    }
+
+    /// One table after the other.
+    pub(super) fn tables(&self) -> impl Iterator<Item = Lane> {
+        (0..self.count.min(LANES)).map(|at| Lane {
+            masks: [self.source[at], self.destination[at], self.ports[at]],
+            shift: self.shift[at],
+            slots_at: self.slots_at[at],
+            groups_at: self.groups_at[at],
+            has_ranges: self.ranges[at / 8] >> (at % 8) & 1 != 0,
+        })
+    }
+}
+
 /// Places of records, each with how many there are in its low four bits.
 #[derive(Clone, Copy, Debug)]
-struct Places<const COUNT: usize> {
+pub struct Places<const COUNT: usize> {
     count: usize,
-    at: [u32; COUNT],
+    /// Set below `count`.
+    at: [MaybeUninit<u32>; COUNT],
 }
 
 impl<const COUNT: usize> Default for Places<COUNT> {
     fn default() -> Self {
         Places {
             count: 0,
-            at: [0; COUNT],
+            at: [MaybeUninit::uninit(); COUNT],
         }
+    }
+}
+
+/// What eight slots say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    /// Whose filter lets the packet through.
+    pub(super) live: u8,
+    /// Where their groups are.
+    at: __m256i,
+    /// How many records they have.
+    records: __m256i,
+}
+
+impl Asked {
+    /// The places of groups of prefixes in halves: of which lanes, and where.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    pub(super) fn halves(self, lanes: u8) -> [(u8, __m256i); 2] {
+        let four = _mm256_set1_epi32(4);
+        let half = _mm256_add_epi32(self.at, _mm256_min_epu32(self.records, four));
+        let more = lanes & _mm256_cmpgt_epi32_mask(self.records, four);
+        let behind = _mm256_add_epi32(self.at, _mm256_set1_epi32(64 - 4));
+        [
+            (lanes, half),
+            (more, _mm256_add_epi32(behind, self.records)),
+        ]
+    }
+
+    /// The places of whole groups.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    pub(super) fn whole(self) -> __m256i {
+        _mm256_add_epi32(self.at, self.records)
     }
 }
 
 /// Groups that may have a record for a packet.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Groups {
+pub(super) struct Groups {
     /// Four prefixes at most.
     halves: Places<HALVES>,
     /// Ranges.
     ranges: Places<{ LANES + 8 }>,
 }
 
-impl Groups {
-    /// The first places of most packets; where there are fewer, of another.
-    pub fn first(&self) -> &[u32] {
-        &self.halves.at[..6]
-    }
+/// The groups of prefixes of at most four tables. A list in memory, at places that the slots tell,
+/// would have to be there before the first is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Few {
+    count: u32,
+    at: __m256i,
 }
 
 /// One row of services of a packet: the AND of all three.
-type Row = [__m512i; ROW];
+pub(super) type Row = [__m512i; ROW];
+
+/// A packet's addresses, beside each record's.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+#[inline]
+pub(super) fn pair(key: &Key) -> __m512i {
+    let pair = key.address[0] as u32 as i64 | (key.address[1] as u32 as i64) << 32;
+    _mm512_set4_epi64(0, pair, 0, pair)
+}
 
 #[inline(always)]
-fn every(value: u64) -> __m512i {
+pub(super) fn every(value: u64) -> __m512i {
     // SAFETY: only called where the CPU has the instructions, see `Vector`.
     unsafe { _mm512_set1_epi64(value as i64) }
 }
@@ -112,60 +187,83 @@ impl Vector<'_> {
     #[inline]
     pub(super) fn groups(self, lanes: &Lanes, key: &Key, groups: &mut Groups) {
         (groups.halves.count, groups.ranges.count) = (0, 0);
-        let ports =
-            u64::from(key.proto) << 32 | u64::from(key.port[0]) << 16 | u64::from(key.port[1]);
         let mut first = 0;
         while first < lanes.count {
-            // SAFETY: eight places from `first` on, which is a multiple of eight below LANES.
-            let load = |from: &[u64; LANES]| unsafe {
-                _mm512_loadu_si512(from.as_ptr().add(first).cast())
-            };
-            let part = |value: u64, masks: &[u64; LANES], factor: u64| {
-                _mm512_mullo_epi64(_mm512_and_si512(every(value), load(masks)), every(factor))
-            };
-            let source = part(key.address[0] as u64, &lanes.source, FACTORS[0]);
-            let destination = part(key.address[1] as u64, &lanes.destination, FACTORS[1]);
-            let ports = part(ports, &lanes.ports, FACTORS[2]);
-            let mixed = _mm512_add_epi64(_mm512_add_epi64(source, destination), ports);
-            let mixed = _mm512_xor_si512(mixed, _mm512_srli_epi64::<29>(mixed));
-            let hash = _mm512_mullo_epi64(mixed, every(FACTORS[3]));
-            let shift = load(&lanes.shift);
-            let numbers = _mm512_srlv_epi64(hash, shift);
-            let places = _mm512_add_epi64(
-                _mm512_add_epi64(numbers, numbers),
-                _mm512_add_epi64(numbers, numbers),
-            );
-            let places = _mm512_add_epi64(places, load(&lanes.slots_at));
-            // SAFETY: slots of tables of a checked image, by numbers below their count; without a
-            // table, the image's start.
-            let slots = unsafe { self.slots(places) };
-            let wide = _mm512_cvtepu32_epi64(slots);
-            let bit = _mm512_srlv_epi64(hash, _mm512_sub_epi64(shift, every(2)));
-            let bit = _mm512_and_si512(bit, every(3));
-            let filters = _mm512_srli_epi64::<SLOT_FILTER>(wide);
-            let known = _bzhi_u32(0xff, (lanes.count - first) as u32) as u8;
-            let live = known & _mm512_test_epi64_mask(_mm512_srlv_epi64(filters, bit), every(1));
-            let offsets = _mm256_add_epi32(slots, slots);
-            let offsets = _mm256_and_si256(offsets, _mm256_set1_epi32(SLOT_OFFSET as i32));
-            // SAFETY: eight places of an array of whole vectors.
-            let begin = unsafe { _mm256_loadu_si256(lanes.groups_at.as_ptr().add(first).cast()) };
-            let at = _mm256_add_epi32(begin, offsets);
-            let records = _mm256_and_si256(slots, _mm256_set1_epi32(7));
-            let records = _mm256_add_epi32(records, _mm256_set1_epi32(1));
+            let (live, asked) = self.ask_tables(lanes, first, key);
             let ranges = lanes.ranges[first / 8 % (LANES / 8)];
-            let prefixes = live & !ranges;
-            let four = _mm256_set1_epi32(4);
-            let half = _mm256_add_epi32(at, _mm256_min_epu32(records, four));
-            groups.halves.add(prefixes, half);
-            let more = prefixes & _mm256_cmpgt_epi32_mask(records, four);
-            let behind = _mm256_add_epi32(at, _mm256_set1_epi32(64 - 4));
-            groups.halves.add(more, _mm256_add_epi32(behind, records));
+            for (lanes, places) in asked.halves(live & !ranges) {
+                groups.halves.add(lanes, places);
+            }
             if ranges != 0 {
-                groups
-                    .ranges
-                    .add(live & ranges, _mm256_add_epi32(at, records));
+                groups.ranges.add(live & ranges, asked.whole());
             }
             first += 8;
+        }
+    }
+
+    /// The same for at most four tables of prefixes, in a register.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    pub(super) fn few_groups(self, lanes: &Lanes, key: &Key) -> Few {
+        let (live, asked) = self.ask_tables(lanes, 0, key);
+        let [(low, first), (high, second)] = asked.halves(live);
+        let lanes = low & 15 | high << 4;
+        let places = _mm256_inserti128_si256::<1>(first, _mm256_castsi256_si128(second));
+        Few {
+            count: lanes.count_ones(),
+            at: _mm256_maskz_compress_epi32(lanes, places),
+        }
+    }
+
+    /// Asks eight tables from number `first` on, a multiple of eight: whose filters let a packet
+    /// through.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    fn ask_tables(self, lanes: &Lanes, first: usize, key: &Key) -> (u8, Asked) {
+        // SAFETY: eight places from `first` on, which is below LANES.
+        let load =
+            |from: &[u64; LANES]| unsafe { _mm512_loadu_si512(from.as_ptr().add(first).cast()) };
+        let part = |value: u64, masks: &[u64; LANES], factor: u64| {
+            _mm512_mullo_epi64(_mm512_and_si512(every(value), load(masks)), every(factor))
+        };
+        let source = part(key.address[0] as u64, &lanes.source, FACTORS[0]);
+        let destination = part(key.address[1] as u64, &lanes.destination, FACTORS[1]);
+        let ports = part(key.ports(), &lanes.ports, FACTORS[2]);
+        let sum = _mm512_add_epi64(_mm512_add_epi64(source, destination), ports);
+        // SAFETY: eight places of an array of whole vectors.
+        let groups_at = unsafe { _mm256_loadu_si256(lanes.groups_at.as_ptr().add(first).cast()) };
+        let asked = self.ask(sum, load(&lanes.shift), load(&lanes.slots_at), groups_at);
+        let known = _bzhi_u32(0xff, (lanes.count - first) as u32) as u8;
+        (known & asked.live, asked)
+    }
+
+    /// Asks eight slots. `sum`: of the products of a packet's fields and a table's masks.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    pub(super) fn ask(
+        self,
+        sum: __m512i,
+        shift: __m512i,
+        slots_at: __m512i,
+        groups_at: __m256i,
+    ) -> Asked {
+        let mixed = _mm512_xor_si512(sum, _mm512_srli_epi64::<29>(sum));
+        let hash = _mm512_mullo_epi64(mixed, every(FACTORS[3]));
+        let numbers = _mm512_srlv_epi64(hash, shift);
+        let places = _mm512_add_epi64(_mm512_slli_epi64::<2>(numbers), slots_at);
+        // SAFETY: slots of tables of a checked image, by numbers below their count; without a
+        // table, the image's start.
+        let slots = unsafe { self.slots(places) };
+        let bit = _mm512_srlv_epi64(hash, _mm512_sub_epi64(shift, every(2)));
+        let bit = _mm512_and_si512(bit, every(3));
+        let filters = _mm512_srli_epi64::<SLOT_FILTER>(_mm512_cvtepu32_epi64(slots));
+        let offsets = _mm256_add_epi32(slots, slots);
+        let offsets = _mm256_and_si256(offsets, _mm256_set1_epi32(SLOT_OFFSET as i32));
+        let records = _mm256_and_si256(slots, _mm256_set1_epi32(7));
+        Asked {
+            live: _mm512_test_epi64_mask(_mm512_srlv_epi64(filters, bit), every(1)),
+            at: _mm256_add_epi32(groups_at, offsets),
+            records: _mm256_add_epi32(records, _mm256_set1_epi32(1)),
         }
     }
 
@@ -222,6 +320,47 @@ impl Vector<'_> {
         unsafe { self.first_in_ranges(groups, key, rows, best) }
     }
 
+    /// The first position that holds in a few groups, `last` without.
+    #[inline(always)]
+    pub(super) fn first_in_few(
+        self,
+        groups: Few,
+        key: &Key,
+        services: &Services<'_>,
+        rows: &[u32; 3],
+        last: u32,
+    ) -> u32 {
+        // SAFETY: the CPU has the instructions, as `new` found.
+        unsafe {
+            match services.words() {
+                ..=16 => self.first_of_few::<2>(groups, key, services, rows, last),
+                17..=32 => self.first_of_few::<4>(groups, key, services, rows, last),
+                _ => self.first_of_few::<8>(groups, key, services, rows, last),
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    fn first_of_few<const VECTORS: usize>(
+        self,
+        groups: Few,
+        key: &Key,
+        services: &Services<'_>,
+        rows: &[u32; 3],
+        last: u32,
+    ) -> u32 {
+        let row = self.row_of::<VECTORS>(services, rows);
+        let own = pair(key);
+        let (mut best, mut at) = (every(last.into()), groups.at);
+        for _ in 0..groups.count {
+            let place = _mm_cvtsi128_si32(_mm256_castsi256_si128(at)) as u32;
+            at = _mm256_alignr_epi32::<1>(at, at);
+            best = self.half::<VECTORS>(best, place, own, &row);
+        }
+        _mm512_reduce_min_epu64(best) as u32
+    }
+
     /// `VECTORS`: of the row of services.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
@@ -233,6 +372,23 @@ impl Vector<'_> {
         rows: &[u32; 3],
         last: u32,
     ) -> u32 {
+        let row = self.row_of::<VECTORS>(services, rows);
+        let own = pair(key);
+        let mut best = every(last.into());
+        for place in groups.halves.all() {
+            best = self.half::<VECTORS>(best, *place, own, &row);
+        }
+        _mm512_reduce_min_epu64(best) as u32
+    }
+
+    /// The services that hold: the AND of a packet's three rows.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    pub(super) fn row_of<const VECTORS: usize>(
+        self,
+        services: &Services<'_>,
+        rows: &[u32; 3],
+    ) -> Row {
         let mut row: Row = [every(0); ROW];
         for (number, all) in row.iter_mut().enumerate().take(VECTORS) {
             let left = services.words().saturating_sub(number as u32 * 8);
@@ -245,14 +401,7 @@ impl Vector<'_> {
             let ports = _mm512_and_si512(word(rows[1]), word(rows[2]));
             *all = _mm512_and_si512(word(rows[0]), ports);
         }
-        let pair = key.address[0] as u32 as i64 | (key.address[1] as u32 as i64) << 32;
-        let own = _mm512_set4_epi64(0, pair, 0, pair);
-        let mut best = every(last.into());
-        let halves = groups.halves.count.min(HALVES);
-        for place in groups.halves.at.iter().take(halves) {
-            best = self.half::<VECTORS>(best, *place, own, &row);
-        }
-        _mm512_reduce_min_epu64(best) as u32
+        row
     }
 
     /// The least of `best` and of the positions of four records that hold, in lanes of 64 bits.
@@ -263,8 +412,39 @@ impl Vector<'_> {
         best: __m512i,
         place: u32,
         own: __m512i,
-        row: &Row,
+        row: &[__m512i],
     ) -> __m512i {
+        let (records, held) = self.held::<VECTORS>(place, own, row);
+        let position = _mm512_and_si512(records, every(u32::MAX.into()));
+        _mm512_mask_min_epu64(best, held, best, position)
+    }
+
+    /// The position of the first of four records that holds, `last` without.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    pub(super) fn first_of_half<const VECTORS: usize>(
+        self,
+        place: u32,
+        own: __m512i,
+        row: &[__m512i],
+        last: u32,
+    ) -> u32 {
+        let (_, held) = self.held::<VECTORS>(place, own, row);
+        // Records are in order. No branch: without one that holds, some word of the group is read.
+        let lane = (u32::from(held) | 0x100).trailing_zeros();
+        let position = self.at::<u32>((place & !15) + (lane & 7) * 8);
+        last.min(position | (lane >> 3).wrapping_neg())
+    }
+
+    /// Four records and which of them hold, by the second lane of each.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    fn held<const VECTORS: usize>(
+        self,
+        place: u32,
+        own: __m512i,
+        row: &[__m512i],
+    ) -> (__m512i, u8) {
         // Of each record, bytes 14 and 15 to the low bytes of its first two numbers.
         let pick = _mm512_set4_epi32(-1, -1, !0xff | 15, !0xff | 14);
         let lanes = _bzhi_u32(0xff, (place & 15) * 2) as u8;
@@ -290,15 +470,13 @@ impl Vector<'_> {
         }
         let bit = _mm512_srlv_epi64(word, _mm512_and_si512(service, every(63)));
         let served = _mm512_test_epi64_mask(bit, every(1));
-        let position = _mm512_and_si512(records, every(u32::MAX.into()));
-        _mm512_mask_min_epu64(best, served & same << 1, best, position)
+        (records, served & same << 1)
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline(never)]
     fn first_in_ranges(self, groups: &Groups, key: &Key, rows: &[u32; 3], last: u32) -> u32 {
-        let places = groups.ranges.at.iter().take(groups.ranges.count);
-        places.fold(last, |best, place| {
+        groups.ranges.all().iter().fold(last, |best, place| {
             best.min(self.group_of_ranges(place & !15, place & 15, key, rows))
         })
     }
@@ -306,7 +484,13 @@ impl Vector<'_> {
     /// The first position of a group of `layout::Record4` that holds, two records at once.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
-    fn group_of_ranges(self, at: u32, count: u32, key: &Key, services: &[u32; 3]) -> u32 {
+    pub(super) fn group_of_ranges(
+        self,
+        at: u32,
+        count: u32,
+        key: &Key,
+        services: &[u32; 3],
+    ) -> u32 {
         // Each field twice: in the place of its first value, and of last less first.
         let address = |side: usize| (u64::from(key.address[side] as u32) * 0x1_0000_0001) as i64;
         let (source, destination) = (address(0), address(1));
@@ -347,10 +531,23 @@ impl Vector<'_> {
 }
 
 impl<const COUNT: usize> Places<COUNT> {
+    /// Takes all out.
+    pub(super) fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    /// All of them.
+    #[inline(always)]
+    pub(super) fn all(&self) -> &[u32] {
+        let at = &self.at[..self.count.min(COUNT)];
+        // SAFETY: `add` has set all below `count`.
+        unsafe { std::slice::from_raw_parts(at.as_ptr().cast(), at.len()) }
+    }
+
     /// Adds those of eight places that `lanes` names.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
-    fn add(&mut self, lanes: u8, at: __m256i) {
+    pub(super) fn add(&mut self, lanes: u8, at: __m256i) {
         let count = self.count.min(COUNT - 8);
         // SAFETY: eight places from `count` on are inside.
         unsafe {

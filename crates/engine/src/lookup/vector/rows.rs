@@ -137,17 +137,6 @@ impl Vector<'_> {
         rows
     }
 
-    /// Asks for what [`Self::first_in_rows`] reads first.
-    #[inline(always)]
-    pub(super) fn prefetch_rows<const ROWS: usize>(self, chunk: &Ready<'_>, rows: &Rows<ROWS>) {
-        for row in rows {
-            self.prefetch_line(*row);
-            if chunk.words > 8 {
-                self.prefetch_line(row.wrapping_add(64));
-            }
-        }
-    }
-
     /// The position of the first term of a chunk that holds; [`NONE`] without.
     ///
     /// # Safety
