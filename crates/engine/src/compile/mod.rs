@@ -26,6 +26,7 @@ pub(crate) mod service;
 mod sets;
 pub(crate) mod span;
 pub(crate) mod splits;
+pub(crate) mod spread;
 pub(crate) mod statics;
 mod steps;
 pub(crate) mod tables;

@@ -36,6 +36,7 @@
 //! log, new interface names, and what finds no room.
 //! [`Kept`] then builds anew, and does so in the background before too much has changed.
 
+mod bits;
 mod delete;
 mod groups;
 mod hand;
@@ -47,6 +48,7 @@ mod place;
 mod quality;
 mod renewal;
 mod room;
+mod shape;
 
 pub use kept::{Change, Done, Failure, Here, Home, Kept};
 
@@ -57,7 +59,7 @@ use crate::compile::term::Term;
 use crate::compile::{self, Options, compile_with_room, known};
 use crate::image::layout::{self, Header};
 use hand::Hand;
-use leaves::Leaf;
+use leaves::{Cleared, Leaf};
 use room::Room;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem::offset_of;
@@ -132,6 +134,8 @@ struct Place {
     displaced: BTreeMap<u32, RuleId>,
     /// Bit vectors.
     leaves: Vec<Leaf>,
+    /// Bits of them that packets under way may have in hand.
+    cleared: Vec<Cleared>,
     /// Rules that have no terms because of the one at a position.
     covers: HashMap<u32, Vec<u32>>,
     /// Free positions when the image was built, and how many fewer there are.
@@ -271,6 +275,7 @@ impl Live {
             root,
             at,
             displaced: BTreeMap::new(),
+            cleared: Vec::new(),
             covers,
             free,
             taken: 0,
@@ -380,6 +385,7 @@ impl Live {
             self.places[place].root.slots[position as usize] = Slot::Free;
             self.places[place].taken -= 1;
         }
+        self.places.iter_mut().for_each(Place::free_cleared);
         self.free_rules.append(&mut self.leaving_rules);
         self.room.settle();
     }

@@ -1,14 +1,15 @@
 //! Free room of an image: bytes behind everything, in blocks that are used again.
 //!
 //! In: how many bytes. Out: where they may stand. Small blocks have sizes of whole units, large
-//! ones powers of two, and each size has a list of those that came back. What packets under way may
+//! ones four sizes between two powers of two, and each size has a list of those that came back. What packets under way may
 //! still read comes back only with [`Room::settle`].
 
 /// Small blocks are of so many bytes, times 1 to [`SMALL_UNITS`].
 const UNIT: u32 = 16;
 const SMALL_UNITS: u32 = 64;
-/// Small sizes, then powers of two up to 2^31.
-const CLASSES: usize = SMALL_UNITS as usize + 32;
+const SMALL_BYTES: u32 = UNIT * SMALL_UNITS;
+/// Small sizes, then four for each power of two up to 2^31.
+const CLASSES: usize = SMALL_UNITS as usize + 1 + 4 * 22;
 
 /// The room of one image.
 pub struct Room {
@@ -30,8 +31,14 @@ fn class(bytes: u32) -> (usize, u32) {
     if units <= SMALL_UNITS {
         return (units as usize, units * UNIT);
     }
-    let size = bytes.next_power_of_two();
-    (SMALL_UNITS as usize + size.trailing_zeros() as usize, size)
+    // Above 2^log, at most twice that: five to eight quarters of it.
+    let log = (bytes - 1).ilog2();
+    let quarters = bytes.div_ceil(1 << (log - 2));
+    let number = 4 * (log - SMALL_BYTES.ilog2()) + quarters - 5;
+    (
+        SMALL_UNITS as usize + 1 + number as usize,
+        quarters << (log - 2),
+    )
 }
 
 impl Room {

@@ -134,7 +134,10 @@ mod tests {
         let errors = messages(50, |span| Diagnostic::error("syntax", span, "wrong"));
         let text = told(&errors, &sources, Severity::Warning);
         assert_eq!(text.matches("error[syntax]: wrong").count(), 50);
-        assert!(text.ends_with("rules:50:1: error[syntax]: wrong\n"), "{text}");
+        assert!(
+            text.ends_with("rules:50:1: error[syntax]: wrong\n"),
+            "{text}"
+        );
         assert_eq!(told(&warnings, &sources, Severity::Error), "");
     }
 }

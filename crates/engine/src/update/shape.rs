@@ -1,0 +1,289 @@
+//! Which rows of a chunk a term is in, as far as the classes of its fields tell.
+//!
+//! In: a chunk as it is in the image. Out: for a term, in which rows of each field its bit is set;
+//! nothing where a class has values of the term and others, so that a row would have to be made
+//! for some of them. Bits may be set and cleared in rows as one likes: which values share a row
+//! does not change by that.
+
+use crate::compile::fold::Unit;
+use crate::compile::hash::QuickMap;
+use crate::compile::service::Services;
+use crate::compile::span::{Field, Span};
+use crate::compile::term::{Term, address_last};
+use crate::image::layout::{AddressMap, Chunk, FOLD_LINKS, FOLD_PORTS, Fold, Map};
+use crate::lookup::class::{u16_at, u32_at, u64_at};
+use std::collections::HashMap;
+use weir_policy::model::Family;
+
+/// Intervals of a field: first value, class.
+type Bounds<T> = Vec<(T, u32)>;
+
+/// For each field, for each row, whether the bit is set.
+pub type Rows = Vec<Vec<bool>>;
+
+/// Values of one packet that leads to a row of the fold.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    port: [u16; 2],
+    /// Protocol, kind, flags, classes of interfaces.
+    small: [u16; 5],
+}
+
+/// The classes of a chunk's fields.
+pub struct Shape {
+    family: Family,
+    addresses: [Bounds<u128>; 2],
+    /// Where ports have rows of their own.
+    ports: [Bounds<u16>; 2],
+    /// By row of the fold.
+    samples: Vec<Option<Sample>>,
+}
+
+/// Offset of the rows of each field, and how many there are: source, destination, everything else,
+/// and where they have rows of their own, source and destination port.
+pub fn fields(chunk: &Chunk) -> Vec<(u32, u32)> {
+    let [source, destination] = &chunk.addresses;
+    let mut out = vec![
+        (source.rows_at, source.rows),
+        (destination.rows_at, destination.rows),
+        (chunk.fold.rows_at, chunk.fold.rows),
+    ];
+    if chunk.rows > 3 {
+        out.extend(chunk.ports.iter().map(|map| (map.rows_at, map.rows)));
+    }
+    out
+}
+
+/// Adds the intervals that a block of a tree of bytes leads to.
+fn walk(
+    image: &[u8],
+    map: &AddressMap,
+    block: u32,
+    first: u128,
+    shift: u32,
+    out: &mut Bounds<u128>,
+) {
+    for part in 0..256u32 {
+        let cell = u32_at(image, map.tree_at + (block + part) * 4);
+        let low = first + (u128::from(part) << shift);
+        if cell & 255 != 0 && shift > 0 {
+            walk(image, map, cell >> 8, low, shift - 8, out);
+        } else if out.last().is_none_or(|last| last.1 != cell >> 8) {
+            out.push((low, cell >> 8));
+        }
+    }
+}
+
+fn addresses(image: &[u8], map: &AddressMap, family: Family) -> Bounds<u128> {
+    let mut out = Bounds::new();
+    if map.tree > 0 {
+        walk(image, map, map.rows, 0, 24, &mut out);
+        return out;
+    }
+    let each = (0..map.bounds).map(|number| match family {
+        Family::V4 => {
+            let at = map.bounds_at + number * 8;
+            (u32_at(image, at).into(), u32_at(image, at + 4))
+        }
+        Family::V6 => {
+            let at = map.bounds_at + number * 16;
+            let (high, low) = (u64_at(image, at), u64_at(image, at + 8));
+            let first = u128::from(high) << 64 | u128::from(low);
+            (first, u32_at(image, map.classes_at + number * 4))
+        }
+    });
+    each.collect()
+}
+
+fn ports(image: &[u8], map: &Map) -> Bounds<u16> {
+    let mut out = Bounds::new();
+    let block = |number: u32| {
+        let mut own = Bounds::<u16>::new();
+        for low in 0..256u32 {
+            let class = u16_at(image, map.table_at + 512 + (number * 256 + low) * 2);
+            if own.last().is_none_or(|last| last.1 != class) {
+                own.push((low as u16, class));
+            }
+        }
+        own
+    };
+    let blocks: Vec<Bounds<u16>> = (0..map.blocks).map(block).collect();
+    for high in 0..256u32 {
+        let number = u16_at(image, map.table_at + high * 2) as usize;
+        for (low, class) in blocks.get(number).into_iter().flatten() {
+            if out.last().is_none_or(|last| last.1 != *class) {
+                out.push(((high << 8) as u16 | low, *class));
+            }
+        }
+    }
+    out
+}
+
+/// The first port of each class.
+fn firsts(image: &[u8], map: &Map) -> Vec<u16> {
+    let mut out = vec![None; map.rows as usize];
+    for (first, class) in ports(image, map) {
+        if let Some(place @ None) = out.get_mut(class as usize) {
+            *place = Some(first);
+        }
+    }
+    out.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+/// A value of each class of a field with few values.
+fn values(image: &[u8], at: u32, count: u32) -> Vec<(u32, u16)> {
+    let mut out: Vec<(u32, u16)> = Vec::new();
+    for value in 0..count {
+        let class = u16_at(image, at + value * 2);
+        if out.iter().all(|known| known.0 != class) {
+            out.push((class, value as u16));
+        }
+    }
+    out
+}
+
+/// A value of each class of the small fields. `interfaces`: classes of them.
+fn smalls(image: &[u8], fold: &Fold, interfaces: u32) -> HashMap<u32, [u16; 5]> {
+    let field = |number: usize| {
+        let count = if number < 3 { 256 } else { interfaces };
+        values(image, fold.small_at[number], count)
+    };
+    let (protos, kinds, flags) = (field(0), field(1), field(2));
+    let mut forms: HashMap<u32, [u16; 5]> = HashMap::new();
+    for (one, proto) in &protos {
+        for (two, kind) in &kinds {
+            for (three, flags) in &flags {
+                let form = u16_at(image, fold.forms_at + (one + two + three) * 2);
+                let sample = [*proto, *kind, *flags, 0, 0];
+                forms.entry(form).or_insert(sample);
+            }
+        }
+    }
+    if fold.used & FOLD_LINKS == 0 {
+        return forms;
+    }
+    let (inputs, outputs) = (field(3), field(4));
+    let mut out = HashMap::new();
+    for (one, input) in &inputs {
+        for (two, output) in &outputs {
+            let link = u16_at(image, fold.links_at + (one + two) * 2);
+            for (form, [proto, kind, flags, ..]) in &forms {
+                let at = fold.smalls_at + (form * fold.link_classes + link) * 2;
+                let sample = [*proto, *kind, *flags, *input, *output];
+                out.entry(u16_at(image, at)).or_insert(sample);
+            }
+        }
+    }
+    out
+}
+
+/// A packet for each row of a fold.
+fn samples(image: &[u8], fold: &Fold, interfaces: u32) -> Vec<Option<Sample>> {
+    let mut pairs: QuickMap<u32, [u16; 2]> = QuickMap::default();
+    if fold.used & FOLD_PORTS == 0 {
+        pairs.insert(0, [0, 0]);
+    } else {
+        let [sources, destinations] = [0, 1].map(|side| firsts(image, &fold.ports[side]));
+        let mut at = fold.pairs_at;
+        for source in &sources {
+            for destination in &destinations {
+                pairs
+                    .entry(u16_at(image, at))
+                    .or_insert([*source, *destination]);
+                at += 2;
+            }
+        }
+    }
+    let mut out = vec![None; fold.rows as usize];
+    let smalls = smalls(image, fold, interfaces);
+    for (pair, port) in &pairs {
+        for (number, small) in &smalls {
+            let cell = pair * fold.small_classes + number;
+            let row = u16_at(image, fold.cells_at + cell * 2) as usize;
+            if let Some(place @ None) = out.get_mut(row) {
+                *place = Some(Sample {
+                    port: *port,
+                    small: *small,
+                });
+            }
+        }
+    }
+    out
+}
+
+/// Rows of a field that a span is in; `None` where a row has values of it and others.
+fn within<T: Field>(bounds: &[(T, u32)], rows: u32, span: &Span<T>, top: T) -> Option<Vec<bool>> {
+    let mut ranges = Vec::new();
+    span.each(top, |first, last| ranges.push((first, last)));
+    let mut out: Vec<Option<bool>> = vec![None; rows as usize];
+    for (number, (first, class)) in bounds.iter().enumerate() {
+        let end = bounds.get(number + 1).map(|next| next.0);
+        let range = ranges.get(ranges.partition_point(|range| range.1 < *first));
+        let meets = range.is_some_and(|range| end.is_none_or(|end| range.0 < end));
+        let is_in = range.is_some_and(|(low, high)| {
+            let reaches = match end {
+                Some(end) => high.next().is_none_or(|next| next >= end),
+                None => *high >= top,
+            };
+            *low <= *first && reaches
+        });
+        let known = out.get_mut(*class as usize)?;
+        if meets != is_in || known.is_some_and(|known| known != is_in) {
+            return None;
+        }
+        *known = Some(is_in);
+    }
+    Some(out.into_iter().map(|row| row == Some(true)).collect())
+}
+
+impl Shape {
+    /// Of a chunk. `interfaces`: classes of them.
+    pub fn of(image: &[u8], chunk: &Chunk, family: Family, interfaces: u32) -> Self {
+        let own = |side: usize| match chunk.rows {
+            3 => Bounds::new(),
+            _ => ports(image, &chunk.ports[side]),
+        };
+        Shape {
+            family,
+            addresses: [0, 1].map(|side| addresses(image, &chunk.addresses[side], family)),
+            ports: [own(0), own(1)],
+            samples: samples(image, &chunk.fold, interfaces),
+        }
+    }
+
+    /// The rows of each of [`fields`] that a term is in, whose [`Unit`] is one of those that the
+    /// fold was made of.
+    pub fn rows(&self, chunk: &Chunk, term: &Term, services: &Services) -> Option<Rows> {
+        let unit = Unit::of(term, chunk.rows == 3);
+        let top = address_last(self.family);
+        let address = |side: usize| {
+            let rows = chunk.addresses[side].rows;
+            within(&self.addresses[side], rows, &term.address[side], top)
+        };
+        let service = services.get(unit.service);
+        let link = |set: &Option<Vec<u64>>, class: u16| {
+            let has = |bits: &Vec<u64>| bits[usize::from(class) / 64] >> (class % 64) & 1 != 0;
+            set.as_ref().is_none_or(has)
+        };
+        let holds = |sample: &Sample| {
+            let [proto, kind, flags, input, output] = sample.small;
+            service.proto.has(proto as u8)
+                && service.kind.has(kind as u8)
+                && service.flags.has(flags as u8)
+                && link(&service.input, input)
+                && link(&service.output, output)
+                && (0..2).all(|side| unit.port[side].has(sample.port[side]))
+        };
+        let samples = self.samples.iter();
+        let fold = samples.map(|sample| sample.as_ref().is_some_and(holds));
+        let mut out = vec![address(0)?, address(1)?, fold.collect()];
+        if chunk.rows > 3 {
+            for side in 0..2 {
+                let rows = chunk.ports[side].rows;
+                let own = within(&self.ports[side], rows, &term.port[side], u16::MAX);
+                out.push(own?);
+            }
+        }
+        Some(out)
+    }
+}
