@@ -17,7 +17,7 @@ pub(crate) mod interfaces;
 pub(crate) mod known;
 pub(crate) mod layers;
 mod learners;
-mod maps;
+pub(crate) mod maps;
 mod reduce;
 pub(crate) mod residual;
 pub(crate) mod room;

@@ -6,24 +6,42 @@
 //! stand for, as no bit changes what it stands for before packets under way are through.
 //!
 //! Where no bit is free at the right place, those between it and the nearest free one move by one.
-//! That takes a copy of all rows, which is linked like a chunk that is built anew; what leads to
-//! rows stays.
+//! That takes a copy of all rows, which is linked like a chunk that is built anew. Maps to rows
+//! stay, but those of addresses where the term needs rows that there are none of.
 
 use super::Store;
 use super::hand::Hand;
 use super::leaves::{Bit, Part};
-use super::shape::{Rows, fields};
+use super::shape::{Place, fields};
+use crate::compile::maps;
 use crate::compile::term::Term;
 use crate::compile::vectors::write_rows;
-use crate::image::layout::Chunk;
+use crate::image::layout::{AddressMap, Chunk};
 use crate::image::write::Writer;
 use crate::lookup::class::u64_at;
+use weir_policy::model::Family;
 use zerocopy::IntoBytes;
+
+/// Blocks of an address tree that is written anew.
+const BLOCKS_MAX: usize = 128;
 
 /// A chunk's bits and rows, written beside those that are in use.
 pub(super) struct Written {
     pub bits: Vec<Bit>,
     pub rows: (u32, u32),
+    /// Maps of addresses, where classes came.
+    pub maps: [(u32, u32); 2],
+}
+
+impl Written {
+    /// Gives back what nobody was led to.
+    pub(super) fn give_back(&self, hand: &mut Hand<'_, impl Store>) {
+        for (at, bytes) in self.maps.into_iter().chain([self.rows]) {
+            if bytes > 0 {
+                hand.room.give_back(at, bytes);
+            }
+        }
+    }
 }
 
 /// A field's word with a bit, for each row.
@@ -121,10 +139,13 @@ impl Part {
         &mut self,
         hand: &mut Hand<'_, impl Store>,
         chunk: &Chunk,
-        rows: &Rows,
+        place: &Place,
         term: &Term,
         position: u32,
     ) -> bool {
+        if place.rows.iter().any(|field| !field.copies.is_empty()) {
+            return false;
+        }
         let (from, until) = self.gap(position, |bit| bit.term.is_none() && !bit.leaves);
         if from >= until {
             return false;
@@ -141,7 +162,7 @@ impl Part {
         };
         for (number, field) in fields.iter().enumerate() {
             if number != gate {
-                set_in_field(hand, chunk, *field, bit, &rows[number]);
+                set_in_field(hand, chunk, *field, bit, &place.rows[number].set);
             }
         }
         // Positions do not decrease at any moment: searches among them go on meanwhile.
@@ -161,9 +182,50 @@ impl Part {
                 std::cmp::Ordering::Greater => known.max(position),
             };
         }
-        set_in_field(hand, chunk, fields[gate], bit, &rows[gate]);
+        set_in_field(hand, chunk, fields[gate], bit, &place.rows[gate].set);
         self.bits[bit].term = Some(term.clone());
         true
+    }
+
+    /// Where a bit for a position comes from, and its number once that has gone; `None`: there is
+    /// none that stands for nothing.
+    fn nearest(&self, position: u32) -> Option<(usize, usize)> {
+        // Nobody has met the rows that are written for it, so what leaves is free there.
+        let (from, until) = self.gap(position, |bit| bit.term.is_none());
+        if from < until {
+            return Some((from, from));
+        }
+        let is_free = |bit: &usize| self.bits[*bit].term.is_none();
+        let above = (until..self.bits.len()).find(is_free);
+        let below = (0..from).rfind(is_free);
+        match (below, above) {
+            (Some(below), Some(above)) if from - below <= above - until => Some((below, from - 1)),
+            (_, Some(above)) => Some((above, from)),
+            (Some(below), None) => Some((below, from - 1)),
+            (None, None) => None,
+        }
+    }
+
+    /// The bits with one more.
+    fn bits_with(&self, free: usize, bit: usize, term: &Term, position: u32) -> Vec<Bit> {
+        let mut bits = self.bits.clone();
+        bits.remove(free);
+        let own = Bit {
+            term: Some(term.clone()),
+            at: position,
+            leaves: false,
+        };
+        bits.insert(bit, own);
+        let first = bits.iter().find(|bit| bit.term.is_some());
+        let mut last = first.map_or(position, |bit| bit.at);
+        for bit in &mut bits {
+            bit.leaves = false;
+            match bit.term {
+                Some(_) => last = bit.at,
+                None => bit.at = last,
+            }
+        }
+        bits
     }
 
     /// Writes all rows beside those in use, with a bit for a term; the chunk that has them. `None`:
@@ -172,71 +234,38 @@ impl Part {
         &self,
         hand: &mut Hand<'_, impl Store>,
         chunk: &Chunk,
-        rows: &Rows,
-        term: &Term,
-        position: u32,
+        place: &Place,
+        (term, position): (&Term, u32),
+        family: Family,
     ) -> Option<(Chunk, Written)> {
-        // Nobody has met these rows, so what leaves there is free here.
-        let (from, until) = self.gap(position, |bit| bit.term.is_none());
-        let is_free = |bit: &usize| self.bits[*bit].term.is_none();
-        let (free, bit) = match from < until {
-            true => (from, from),
-            false => {
-                let above = (until..self.bits.len()).find(is_free);
-                let below = (0..from).rfind(is_free);
-                match (below, above) {
-                    (Some(below), Some(above)) if from - below <= above - until => {
-                        (below, from - 1)
-                    }
-                    (_, Some(above)) => (above, from),
-                    (Some(below), None) => (below, from - 1),
-                    (None, None) => return None,
-                }
-            }
-        };
-        let mut bits = self.bits.clone();
-        bits.remove(free);
-        bits.insert(
-            bit,
-            Bit {
-                term: Some(term.clone()),
-                at: position,
-                leaves: false,
-            },
-        );
-        let mut last = bits.iter().find(|bit| bit.term.is_some())?.at;
-        for bit in &mut bits {
-            bit.leaves = false;
-            match bit.term {
-                Some(_) => last = bit.at,
-                None => bit.at = last,
-            }
-        }
-        let fields = fields(chunk);
+        let (free, bit) = self.nearest(position)?;
+        let bits = self.bits_with(free, bit, term, position);
         let stride = chunk.stride as usize;
-        let count: usize = fields.iter().map(|field| field.1 as usize + 1).sum();
-        let bytes = count * (stride + 8) + fields.len() * 192 + (stride * 8 + 17) * 4 + 64;
+        let count: usize = place.rows.iter().map(|field| field.set.len() + 8).sum();
+        let bytes = count * (stride + 8) + place.rows.len() * 128 + (stride * 8 + 17) * 4;
         let block = hand.room.take(bytes as u32)?;
         let mut writer = Writer::at(block.0);
         let mut positions: Vec<u32> = bits.iter().map(|bit| bit.at).collect();
         positions.resize(stride * 8 + 1, u32::MAX);
         let mut new = *chunk;
         new.positions_at = writer.section(positions.as_bytes());
-        for (number, field) in fields.iter().enumerate() {
-            let mut all = Vec::with_capacity((field.1 * chunk.words) as usize);
-            for row in 0..field.1 {
+        let words = chunk.words as usize;
+        for (number, (field, own)) in fields(chunk).iter().zip(&place.rows).enumerate() {
+            let mut all = Vec::with_capacity(own.set.len() * words);
+            let old = (0..field.1).chain(own.copies.iter().copied());
+            for (row, is_set) in old.zip(&own.set) {
                 let from = all.len();
                 let at = field.0 + row * chunk.stride;
                 all.extend((0..chunk.words).map(|word| u64_at(hand.image, at + word * 8)));
-                let own = &mut all[from..];
-                shift(own, free, bit);
+                let row = &mut all[from..];
+                shift(row, free, bit);
                 let mask = 1u64 << (bit % 64);
-                match rows[number][row as usize] {
-                    true => own[bit / 64] |= mask,
-                    false => own[bit / 64] &= !mask,
+                match is_set {
+                    true => row[bit / 64] |= mask,
+                    false => row[bit / 64] &= !mask,
                 }
             }
-            let rows_at = write_rows(&all, chunk.words as usize, &mut writer);
+            let rows_at = write_rows(&all, words, &mut writer);
             match number {
                 2 => new.fold.rows_at = rows_at,
                 0 | 1 => new.addresses[number].rows_at = rows_at,
@@ -248,6 +277,57 @@ impl Part {
             "the block is large enough"
         );
         hand.write(block.0, writer.added());
-        Some((new, Written { bits, rows: block }))
+        let mut written = Written {
+            bits,
+            rows: block,
+            maps: [(0, 0); 2],
+        };
+        for side in 0..2 {
+            if place.bounds[side].is_empty() {
+                continue;
+            }
+            let map = &mut new.addresses[side];
+            let rows = place.rows[side].set.len() as u32;
+            let Some(block) = write_map(hand, map, &place.bounds[side], rows, family) else {
+                written.give_back(hand);
+                return None;
+            };
+            written.maps[side] = block;
+        }
+        Some((new, written))
+    }
+}
+
+/// Writes a map from addresses to classes in place of another; its block.
+fn write_map(
+    hand: &mut Hand<'_, impl Store>,
+    map: &mut AddressMap,
+    bounds: &[(u128, u32)],
+    classes: u32,
+    family: Family,
+) -> Option<(u32, u32)> {
+    let blocks_max = if map.tree > 0 { BLOCKS_MAX } else { 0 };
+    let mut expected = (map.tree + 4 * 256) as usize * 4 + bounds.len() * 32;
+    loop {
+        let block = hand.room.take(expected as u32)?;
+        let mut writer = Writer::at(block.0);
+        let made = maps::addresses(bounds, classes, family, blocks_max, &mut writer);
+        let added = writer.added();
+        match made {
+            Ok(made) if added.len() <= block.1 as usize => {
+                hand.write(block.0, added);
+                *map = AddressMap {
+                    rows_at: map.rows_at,
+                    ..made
+                };
+                return Some(block);
+            }
+            Ok(_) => expected = added.len(),
+            Err(_) => expected = 0,
+        }
+        hand.room.give_back(block.0, block.1);
+        if expected == 0 {
+            return None;
+        }
     }
 }

@@ -7,7 +7,7 @@
 //! written next. Not here: the tree itself, which stays as it was built.
 
 use super::hand::Hand;
-use super::shape::Shape;
+use super::shape::{Shape, fields};
 use super::{Place, Rebuild, Store};
 use crate::compile::fold::Unit;
 use crate::compile::hash::QuickSet;
@@ -24,10 +24,12 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Terms of a chunk that is written anew.
 const TERMS_MAX: usize = 2048;
 /// Blocks of an address tree of such a chunk.
-const BLOCKS_MAX: usize = 32;
-/// Bytes that a chunk is expected to take, for each bit and for all.
+const BLOCKS_MAX: usize = 64;
+/// Bytes that a chunk is expected to take: for each bit and for all, or beside its rows and trees
+/// for each word of them.
 const BYTES_A_BIT: usize = 192;
 const BYTES: usize = 8192;
+const BYTES_A_WORD: usize = 6144;
 
 /// A block of room, and its bytes; what was built with the image has none.
 type Block = (u32, u32);
@@ -61,7 +63,9 @@ pub(super) struct Part {
     /// Where its maps are, with its rows when it was built.
     block: Block,
     /// Where its rows and positions are, if they were written anew.
-    pub rows: Block,
+    rows: Block,
+    /// The same of maps of addresses.
+    maps: [Block; 2],
     /// How often bits were moved.
     pub moved: u32,
 }
@@ -116,6 +120,14 @@ fn at<T: FromBytes>(image: &[u8], offset: u32) -> T {
         |_| panic!("the image ends before {offset}"),
         |(value, _)| value,
     )
+}
+
+/// Bytes that a chunk takes that is much like this one.
+fn expected(chunk: &Chunk) -> usize {
+    let rows: u32 = fields(chunk).iter().map(|field| field.1).sum();
+    let trees: u32 = chunk.addresses.iter().map(|map| map.tree.max(2048)).sum();
+    let rows = (rows + 64) * (chunk.stride + 8);
+    (rows + trees * 4) as usize + BYTES + BYTES_A_WORD * chunk.words as usize
 }
 
 /// The leaves of a root, with the bits that were built into each.
@@ -247,23 +259,35 @@ impl Place {
         let shape = part
             .shape
             .get_or_insert_with(|| Box::new(Shape::of(hand.image, &chunk, family, interfaces)));
-        let Some(rows) = shape.rows(&chunk, term, &self.root.services) else {
+        let Some(place) = shape.place(&chunk, term, &self.root.services) else {
             return Ok(false);
         };
-        if part.set(hand, &chunk, &rows, term, position) {
+        if part.set(hand, &chunk, &place, term, position) {
             return Ok(true);
         }
-        let Some((chunk, written)) = part.written_with(hand, &chunk, &rows, term, position) else {
+        let placed = (term, position);
+        let Some((chunk, written)) = part.written_with(hand, &chunk, &place, placed, family) else {
             return Ok(false);
         };
         if let Err(rebuild) = self.link_chunk(hand, number, own, &chunk) {
-            hand.room.give_back(written.rows.0, written.rows.1);
+            written.give_back(hand);
             return Err(rebuild);
         }
         let part = &mut self.leaves[number as usize].parts[own];
-        hand.room.leave(part.rows.0, part.rows.1);
-        (part.bits, part.rows) = (written.bits, written.rows);
         part.moved += 1;
+        part.bits = written.bits;
+        let gone = std::mem::replace(&mut part.rows, written.rows);
+        hand.room.leave(gone.0, gone.1);
+        for (side, bounds) in place.bounds.into_iter().enumerate() {
+            if bounds.is_empty() {
+                continue;
+            }
+            let gone = std::mem::replace(&mut part.maps[side], written.maps[side]);
+            hand.room.leave(gone.0, gone.1);
+            if let Some(shape) = &mut part.shape {
+                shape.addresses[side] = bounds;
+            }
+        }
         Ok(true)
     }
 
@@ -288,7 +312,11 @@ impl Place {
         let place = terms.partition_point(|(_, at)| *at <= position);
         terms.splice(place..place, more.iter().map(|term| (term, position)));
         let bits = spread::bits(&terms);
-        let (chunk, block) = self.build_chunk(hand, &bits)?;
+        let expected = match leaf.parts.get(own) {
+            None => BYTES + BYTES_A_BIT * bits.len(),
+            Some(_) => expected(&at(hand.image, leaf.chunk_at(own))),
+        };
+        let (chunk, block) = self.build_chunk(hand, &bits, expected)?;
         let bits = bits.into_iter().map(|(term, at)| (term.cloned(), at));
         let mut part = Part::of(bits.map(Bit::of).collect(), &chunk, block);
         if let Err(rebuild) = self.link_chunk(hand, number, own, &chunk) {
@@ -302,8 +330,9 @@ impl Place {
         let place = &mut leaf.parts[own];
         part.moved = place.moved + 1;
         let gone = std::mem::replace(place, part);
-        hand.room.leave(gone.block.0, gone.block.1);
-        hand.room.leave(gone.rows.0, gone.rows.1);
+        for block in gone.maps.into_iter().chain([gone.block, gone.rows]) {
+            hand.room.leave(block.0, block.1);
+        }
         Ok(())
     }
 
@@ -346,6 +375,7 @@ impl Place {
         &self,
         hand: &mut Hand<'_, impl Store>,
         bits: &[vectors::Bit],
+        mut expected: usize,
     ) -> Result<(Chunk, Block), Rebuild> {
         let builder = Builder {
             family: self.root.family,
@@ -354,7 +384,6 @@ impl Place {
             blocks_max: BLOCKS_MAX,
             alone: false,
         };
-        let mut expected = BYTES + BYTES_A_BIT * bits.len();
         loop {
             let block = hand.room.take(expected as u32);
             let block = block.ok_or(Rebuild("no room is left"))?;

@@ -371,7 +371,11 @@ impl Live {
         } else {
             self.leaving_max
         };
-        if count < least && !self.room.is_pressed() {
+        let pressed = match now {
+            true => self.room.has_much_leaving(),
+            false => self.room.is_pressed(),
+        };
+        if count < least && !pressed {
             return false;
         }
         self.reclaim(store);

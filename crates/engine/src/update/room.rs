@@ -25,6 +25,12 @@ pub struct Room {
     small_bytes: u64,
 }
 
+/// Bytes of the blocks of a large class.
+fn size_of_class(class: usize) -> u32 {
+    let number = (class - SMALL_UNITS as usize - 1) as u32;
+    (number % 4 + 5) << (number / 4 + SMALL_BYTES.ilog2() - 2)
+}
+
 /// Class and bytes of a block for so many bytes.
 fn class(bytes: u32) -> (usize, u32) {
     let units = bytes.div_ceil(UNIT).max(1);
@@ -68,11 +74,17 @@ impl Room {
         let at = self
             .next
             .next_multiple_of(if size >= 64 { 64 } else { UNIT });
-        if at.checked_add(size)? > self.end {
-            return None;
+        if at.checked_add(size).is_some_and(|end| end <= self.end) {
+            self.next = at + size;
+            return Some((at, size));
         }
-        self.next = at + size;
-        Some((at, size))
+        // A large block may be up to twice as large as it has to be.
+        let larger = class + 1..(class + 5).min(CLASSES);
+        let mut known = larger.filter(|_| class > SMALL_UNITS as usize);
+        known.find_map(|class| {
+            let at = self.free[class].pop()?;
+            Some((at, size_of_class(class)))
+        })
     }
 
     /// Gives back a block that nobody was led to.
@@ -98,6 +110,11 @@ impl Room {
     /// Whether those are most of what there is.
     pub fn is_pressed(&self) -> bool {
         self.leaving_bytes > (self.end - self.begins) / 2
+    }
+
+    /// Whether what is waited for would serve someone who found no room.
+    pub fn has_much_leaving(&self) -> bool {
+        self.leaving_bytes > (self.end - self.begins) / 16
     }
 
     /// Bytes of small blocks, which groups of tables are, that were ever taken.

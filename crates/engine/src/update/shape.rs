@@ -1,8 +1,7 @@
 //! Which rows of a chunk a term is in, as far as the classes of its fields tell.
 //!
-//! In: a chunk as it is in the image. Out: for a term, in which rows of each field its bit is set;
-//! nothing where a class has values of the term and others, so that a row would have to be made
-//! for some of them. Bits may be set and cleared in rows as one likes: which values share a row
+//! In: a chunk as it is in the image. Out: for a term, in which rows of each field its bit is set.
+//! Where a class of addresses has values of the term and others, a row comes for the former. Bits may be set and cleared in rows as one likes: which values share a row
 //! does not change by that.
 
 use crate::compile::fold::Unit;
@@ -16,10 +15,29 @@ use std::collections::HashMap;
 use weir_policy::model::Family;
 
 /// Intervals of a field: first value, class.
-type Bounds<T> = Vec<(T, u32)>;
+pub type Bounds<T> = Vec<(T, u32)>;
 
-/// For each field, for each row, whether the bit is set.
-pub type Rows = Vec<Vec<bool>>;
+/// Rows of a field that a term is in.
+pub struct Rows {
+    /// For each row, whether the bit is set.
+    pub set: Vec<bool>,
+    /// Rows that come behind those that there are: of which ones they are copies but for the bit.
+    pub copies: Vec<u32>,
+}
+
+/// The same, and the intervals with classes for the rows that come, if any.
+struct Own<T> {
+    rows: Rows,
+    bounds: Bounds<T>,
+}
+
+/// Where the bit of a term is set in a chunk.
+pub struct Place {
+    /// For each of [`fields`].
+    pub rows: Vec<Rows>,
+    /// Intervals of source and destination, where rows come.
+    pub bounds: [Bounds<u128>; 2],
+}
 
 /// Values of one packet that leads to a row of the fold.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,7 +50,7 @@ struct Sample {
 /// The classes of a chunk's fields.
 pub struct Shape {
     family: Family,
-    addresses: [Bounds<u128>; 2],
+    pub addresses: [Bounds<u128>; 2],
     /// Where ports have rows of their own.
     ports: [Bounds<u16>; 2],
     /// By row of the fold.
@@ -211,29 +229,59 @@ fn samples(image: &[u8], fold: &Fold, interfaces: u32) -> Vec<Option<Sample>> {
     out
 }
 
-/// Rows of a field that a span is in; `None` where a row has values of it and others.
-fn within<T: Field>(bounds: &[(T, u32)], rows: u32, span: &Span<T>, top: T) -> Option<Vec<bool>> {
+/// Rows of a field that a span is in. Where a class has values of it and others, those of it get a
+/// class of their own.
+fn within<T: Field>(bounds: &[(T, u32)], rows: u32, span: &Span<T>, top: T) -> Own<T> {
     let mut ranges = Vec::new();
     span.each(top, |first, last| ranges.push((first, last)));
-    let mut out: Vec<Option<bool>> = vec![None; rows as usize];
+    // First value, class, whether the span has it.
+    let mut pieces: Vec<(T, u32, bool)> = Vec::with_capacity(bounds.len() + 2 * ranges.len());
+    let mut next = 0;
     for (number, (first, class)) in bounds.iter().enumerate() {
         let end = bounds.get(number + 1).map(|next| next.0);
-        let range = ranges.get(ranges.partition_point(|range| range.1 < *first));
-        let meets = range.is_some_and(|range| end.is_none_or(|end| range.0 < end));
-        let is_in = range.is_some_and(|(low, high)| {
-            let reaches = match end {
-                Some(end) => high.next().is_none_or(|next| next >= end),
-                None => *high >= top,
+        let mut from = Some(*first);
+        while let Some(value) = from.filter(|value| end.is_none_or(|end| *value < end)) {
+            while ranges.get(next).is_some_and(|range| range.1 < value) {
+                next += 1;
+            }
+            let range = ranges.get(next);
+            let is_in = range.is_some_and(|range| range.0 <= value);
+            pieces.push((value, *class, is_in));
+            from = match (range, is_in) {
+                (Some((_, last)), true) if *last < top => last.next(),
+                (Some((low, _)), false) => Some(*low),
+                _ => None,
             };
-            *low <= *first && reaches
-        });
-        let known = out.get_mut(*class as usize)?;
-        if meets != is_in || known.is_some_and(|known| known != is_in) {
-            return None;
         }
-        *known = Some(is_in);
     }
-    Some(out.into_iter().map(|row| row == Some(true)).collect())
+    let mut met = vec![[false; 2]; rows as usize];
+    for (_, class, is_in) in &pieces {
+        met[*class as usize][usize::from(*is_in)] = true;
+    }
+    let mut set: Vec<bool> = met.iter().map(|met| *met == [false, true]).collect();
+    let mut copies = Vec::new();
+    let mut own = vec![0; rows as usize];
+    for (class, _) in met.iter().enumerate().filter(|(_, met)| **met == [true; 2]) {
+        own[class] = set.len() as u32;
+        set.push(true);
+        copies.push(class as u32);
+    }
+    let mut cut = Bounds::new();
+    if !copies.is_empty() {
+        for (first, class, is_in) in pieces {
+            let class = match is_in && met[class as usize] == [true; 2] {
+                true => own[class as usize],
+                false => class,
+            };
+            if cut.last().is_none_or(|last| last.1 != class) {
+                cut.push((first, class));
+            }
+        }
+    }
+    Own {
+        rows: Rows { set, copies },
+        bounds: cut,
+    }
 }
 
 impl Shape {
@@ -251,9 +299,9 @@ impl Shape {
         }
     }
 
-    /// The rows of each of [`fields`] that a term is in, whose [`Unit`] is one of those that the
-    /// fold was made of.
-    pub fn rows(&self, chunk: &Chunk, term: &Term, services: &Services) -> Option<Rows> {
+    /// The rows that a term is in, whose [`Unit`] is one of those that the fold was made of. `None`
+    /// where ports would need rows.
+    pub fn place(&self, chunk: &Chunk, term: &Term, services: &Services) -> Option<Place> {
         let unit = Unit::of(term, chunk.rows == 3);
         let top = address_last(self.family);
         let address = |side: usize| {
@@ -276,14 +324,25 @@ impl Shape {
         };
         let samples = self.samples.iter();
         let fold = samples.map(|sample| sample.as_ref().is_some_and(holds));
-        let mut out = vec![address(0)?, address(1)?, fold.collect()];
+        let fold = Rows {
+            set: fold.collect(),
+            copies: Vec::new(),
+        };
+        let [source, destination] = [address(0), address(1)];
+        let mut out = vec![source.rows, destination.rows, fold];
         if chunk.rows > 3 {
             for side in 0..2 {
                 let rows = chunk.ports[side].rows;
                 let own = within(&self.ports[side], rows, &term.port[side], u16::MAX);
-                out.push(own?);
+                if !own.rows.copies.is_empty() {
+                    return None;
+                }
+                out.push(own.rows);
             }
         }
-        Some(out)
+        Some(Place {
+            rows: out,
+            bounds: [source.bounds, destination.bounds],
+        })
     }
 }
