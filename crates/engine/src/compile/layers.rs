@@ -83,6 +83,8 @@ pub struct Spare {
     pub nodes: Vec<Split>,
     /// Bits of each leaf, chunk after chunk, with the position of their entry.
     pub leaves: Vec<Vec<(Option<Term>, u32)>>,
+    /// Bytes of the chunks of leaves.
+    pub leaf_bytes: usize,
     /// What a packet pays for all of it, see [`tables`].
     pub cost: f64,
 }
@@ -143,6 +145,7 @@ impl Layers<'_> {
                 ..Made::default()
             };
             let parts = self.parts(terms);
+            let before = writer.length();
             let (chunks_at, chunks) =
                 self.vectors(flat, &parts, tree.leaves.len(), &mut leaf, writer)?;
             made.chunks = made.chunks.max(leaf.chunks);
@@ -152,6 +155,7 @@ impl Layers<'_> {
                 let own = parts.iter().flatten();
                 let own = own.map(|(term, at)| (term.map(Term::clone), *at));
                 spare.leaves.push(own.collect());
+                spare.leaf_bytes += writer.length() - before;
             }
         }
         if tree.nodes.is_empty() {

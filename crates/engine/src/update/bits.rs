@@ -7,7 +7,7 @@
 //!
 //! Where no bit is free at the right place, those between it and the nearest free one move by one.
 //! That takes a copy of all rows, which is linked like a chunk that is built anew. Maps to rows
-//! stay, but those of addresses where the term needs rows that there are none of.
+//! stay, but those of fields in which the term needs rows that there are none of.
 
 use super::Store;
 use super::hand::Hand;
@@ -29,8 +29,8 @@ const BLOCKS_MAX: usize = 128;
 pub(super) struct Written {
     pub bits: Vec<Bit>,
     pub rows: (u32, u32),
-    /// Maps of addresses, where classes came.
-    pub maps: [(u32, u32); 2],
+    /// Maps of addresses and the fold's, where classes came.
+    pub maps: [(u32, u32); 3],
 }
 
 impl Written {
@@ -143,7 +143,7 @@ impl Part {
         term: &Term,
         position: u32,
     ) -> bool {
-        if place.rows.iter().any(|field| !field.copies.is_empty()) {
+        if place.refold.is_some() || place.rows.iter().any(|field| !field.copies.is_empty()) {
             return false;
         }
         let (from, until) = self.gap(position, |bit| bit.term.is_none() && !bit.leaves);
@@ -280,7 +280,7 @@ impl Part {
         let mut written = Written {
             bits,
             rows: block,
-            maps: [(0, 0); 2],
+            maps: [(0, 0); 3],
         };
         for side in 0..2 {
             if place.bounds[side].is_empty() {
@@ -293,6 +293,21 @@ impl Part {
                 return None;
             };
             written.maps[side] = block;
+        }
+        if let Some(refold) = &place.refold {
+            let Some(block) = hand.room.take(refold.bytes(&new.fold) as u32) else {
+                written.give_back(hand);
+                return None;
+            };
+            let mut writer = Writer::at(block.0);
+            refold.write(&mut new.fold, &mut writer);
+            new.fold.rows = place.rows[2].set.len() as u32;
+            written.maps[2] = block;
+            if writer.added().len() > block.1 as usize {
+                written.give_back(hand);
+                return None;
+            }
+            hand.write(block.0, writer.added());
         }
         Some((new, written))
     }

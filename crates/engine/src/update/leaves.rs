@@ -9,9 +9,9 @@
 use super::hand::Hand;
 use super::shape::{Shape, fields};
 use super::{Place, Rebuild, Store};
-use crate::compile::fold::Unit;
 use crate::compile::hash::QuickSet;
 use crate::compile::room::Slot;
+use crate::compile::service::ServiceId;
 use crate::compile::splits::{LEAF, Ranges, ranges};
 use crate::compile::spread;
 use crate::compile::term::Term;
@@ -57,24 +57,24 @@ impl Bit {
 pub(super) struct Part {
     pub bits: Vec<Bit>,
     /// What its fold tells apart from everything else.
-    units: QuickSet<Unit>,
+    services: QuickSet<ServiceId>,
     /// Classes of its fields, once they are asked for.
     shape: Option<Box<Shape>>,
     /// Where its maps are, with its rows when it was built.
     block: Block,
     /// Where its rows and positions are, if they were written anew.
     rows: Block,
-    /// The same of maps of addresses.
-    maps: [Block; 2],
+    /// The same of maps of addresses and the fold's.
+    maps: [Block; 3],
     /// How often bits were moved.
     pub moved: u32,
 }
 
 impl Part {
-    fn of(bits: Vec<Bit>, chunk: &Chunk, block: Block) -> Self {
+    fn of(bits: Vec<Bit>, block: Block) -> Self {
         let terms = bits.iter().filter_map(|bit| bit.term.as_ref());
         Part {
-            units: terms.map(|t| Unit::of(t, chunk.rows == 3)).collect(),
+            services: terms.map(|term| term.service).collect(),
             bits,
             block,
             ..Part::default()
@@ -147,7 +147,7 @@ pub fn of(image: &[u8], root_at: u32, bits: Vec<Vec<(Option<Term>, u32)>>) -> Ve
         let parts = (0..chunks).map(|number| {
             let chunk: Chunk = at(image, chunks_at + number * size_of::<Chunk>() as u32);
             let own = bits.by_ref().take(chunk.terms as usize).collect();
-            Part::of(own, &chunk, (0, 0))
+            Part::of(own, (0, 0))
         });
         Leaf {
             parts: parts.collect(),
@@ -252,14 +252,14 @@ impl Place {
             return Ok(false);
         };
         let chunk: Chunk = at(hand.image, chunk_at);
-        if !part.units.contains(&Unit::of(term, chunk.rows == 3)) {
+        if !part.services.contains(&term.service) {
             return Ok(false);
         }
         let (family, interfaces) = (self.root.family, hand.interfaces.classes() as u32);
         let shape = part
             .shape
             .get_or_insert_with(|| Box::new(Shape::of(hand.image, &chunk, family, interfaces)));
-        let Some(place) = shape.place(&chunk, term, &self.root.services) else {
+        let Some(place) = shape.place(hand.image, &chunk, term, &self.root.services) else {
             return Ok(false);
         };
         if part.set(hand, &chunk, &place, term, position) {
@@ -287,6 +287,11 @@ impl Place {
             if let Some(shape) = &mut part.shape {
                 shape.addresses[side] = bounds;
             }
+        }
+        if place.refold.is_some() {
+            let gone = std::mem::replace(&mut part.maps[2], written.maps[2]);
+            hand.room.leave(gone.0, gone.1);
+            part.shape = None;
         }
         Ok(true)
     }
@@ -318,11 +323,12 @@ impl Place {
         };
         let (chunk, block) = self.build_chunk(hand, &bits, expected)?;
         let bits = bits.into_iter().map(|(term, at)| (term.cloned(), at));
-        let mut part = Part::of(bits.map(Bit::of).collect(), &chunk, block);
+        let mut part = Part::of(bits.map(Bit::of).collect(), block);
         if let Err(rebuild) = self.link_chunk(hand, number, own, &chunk) {
             hand.room.give_back(block.0, block.1);
             return Err(rebuild);
         }
+        self.chunks_built += 1;
         let leaf = &mut self.leaves[number as usize];
         if leaf.parts.is_empty() {
             leaf.parts.push(Part::default());

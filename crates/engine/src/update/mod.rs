@@ -46,6 +46,7 @@ mod leaves;
 mod members;
 mod place;
 mod quality;
+mod refold;
 mod renewal;
 mod room;
 mod shape;
@@ -136,6 +137,8 @@ struct Place {
     leaves: Vec<Leaf>,
     /// Bits of them that packets under way may have in hand.
     cleared: Vec<Cleared>,
+    /// Chunks of them that were built for a change.
+    chunks_built: usize,
     /// Rules that have no terms because of the one at a position.
     covers: HashMap<u32, Vec<u32>>,
     /// Free positions when the image was built, and how many fewer there are.
@@ -276,6 +279,7 @@ impl Live {
             at,
             displaced: BTreeMap::new(),
             cleared: Vec::new(),
+            chunks_built: 0,
             covers,
             free,
             taken: 0,
@@ -309,6 +313,12 @@ impl Live {
             place.root.known_end = None;
         }
         self.whole = true;
+    }
+
+    /// Chunks of bit vectors that changes have built anew: what one costs is what building the
+    /// rules in it costs. Other changes of bit vectors write bits, or rows beside those in use.
+    pub fn chunks_built(&self) -> usize {
+        self.places.iter().map(|place| place.chunks_built).sum()
     }
 
     /// Counters that rules can have.

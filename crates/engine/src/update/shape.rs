@@ -1,11 +1,10 @@
 //! Which rows of a chunk a term is in, as far as the classes of its fields tell.
 //!
 //! In: a chunk as it is in the image. Out: for a term, in which rows of each field its bit is set.
-//! Where a class of addresses has values of the term and others, a row comes for the former. Bits may be set and cleared in rows as one likes: which values share a row
+//! Where a class has values of the term and others, a row comes for the former. Bits may be set and cleared in rows as one likes: which values share a row
 //! does not change by that.
 
-use crate::compile::fold::Unit;
-use crate::compile::hash::QuickMap;
+use super::refold::{Refold, refold};
 use crate::compile::service::Services;
 use crate::compile::span::{Field, Span};
 use crate::compile::term::{Term, address_last};
@@ -26,9 +25,17 @@ pub struct Rows {
 }
 
 /// The same, and the intervals with classes for the rows that come, if any.
-struct Own<T> {
-    rows: Rows,
+pub struct Own<T> {
+    pub rows: Rows,
     bounds: Bounds<T>,
+}
+
+/// The intervals, cut or as they were.
+pub fn firsts_of<T: Field>(own: Own<T>, bounds: &Bounds<T>) -> Bounds<T> {
+    match own.bounds.is_empty() {
+        true => bounds.clone(),
+        false => own.bounds,
+    }
 }
 
 /// Where the bit of a term is set in a chunk.
@@ -37,24 +44,21 @@ pub struct Place {
     pub rows: Vec<Rows>,
     /// Intervals of source and destination, where rows come.
     pub bounds: [Bounds<u128>; 2],
+    /// The fold, where rows come.
+    pub refold: Option<Refold>,
 }
 
-/// Values of one packet that leads to a row of the fold.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sample {
-    port: [u16; 2],
-    /// Protocol, kind, flags, classes of interfaces.
-    small: [u16; 5],
-}
+/// Protocol, kind, flags, classes of interfaces.
+type Small = [u16; 5];
 
 /// The classes of a chunk's fields.
 pub struct Shape {
     family: Family,
     pub addresses: [Bounds<u128>; 2],
-    /// Where ports have rows of their own.
+    /// Of ports, in the fold or with rows of their own.
     ports: [Bounds<u16>; 2],
-    /// By row of the fold.
-    samples: Vec<Option<Sample>>,
+    /// For each class of small fields, a packet of it.
+    smalls: Vec<Option<Small>>,
 }
 
 /// Offset of the rows of each field, and how many there are: source, destination, everything else,
@@ -137,17 +141,6 @@ fn ports(image: &[u8], map: &Map) -> Bounds<u16> {
     out
 }
 
-/// The first port of each class.
-fn firsts(image: &[u8], map: &Map) -> Vec<u16> {
-    let mut out = vec![None; map.rows as usize];
-    for (first, class) in ports(image, map) {
-        if let Some(place @ None) = out.get_mut(class as usize) {
-            *place = Some(first);
-        }
-    }
-    out.into_iter().map(Option::unwrap_or_default).collect()
-}
-
 /// A value of each class of a field with few values.
 fn values(image: &[u8], at: u32, count: u32) -> Vec<(u32, u16)> {
     let mut out: Vec<(u32, u16)> = Vec::new();
@@ -161,13 +154,13 @@ fn values(image: &[u8], at: u32, count: u32) -> Vec<(u32, u16)> {
 }
 
 /// A value of each class of the small fields. `interfaces`: classes of them.
-fn smalls(image: &[u8], fold: &Fold, interfaces: u32) -> HashMap<u32, [u16; 5]> {
+fn smalls(image: &[u8], fold: &Fold, interfaces: u32) -> HashMap<u32, Small> {
     let field = |number: usize| {
         let count = if number < 3 { 256 } else { interfaces };
         values(image, fold.small_at[number], count)
     };
     let (protos, kinds, flags) = (field(0), field(1), field(2));
-    let mut forms: HashMap<u32, [u16; 5]> = HashMap::new();
+    let mut forms: HashMap<u32, Small> = HashMap::new();
     for (one, proto) in &protos {
         for (two, kind) in &kinds {
             for (three, flags) in &flags {
@@ -195,43 +188,9 @@ fn smalls(image: &[u8], fold: &Fold, interfaces: u32) -> HashMap<u32, [u16; 5]> 
     out
 }
 
-/// A packet for each row of a fold.
-fn samples(image: &[u8], fold: &Fold, interfaces: u32) -> Vec<Option<Sample>> {
-    let mut pairs: QuickMap<u32, [u16; 2]> = QuickMap::default();
-    if fold.used & FOLD_PORTS == 0 {
-        pairs.insert(0, [0, 0]);
-    } else {
-        let [sources, destinations] = [0, 1].map(|side| firsts(image, &fold.ports[side]));
-        let mut at = fold.pairs_at;
-        for source in &sources {
-            for destination in &destinations {
-                pairs
-                    .entry(u16_at(image, at))
-                    .or_insert([*source, *destination]);
-                at += 2;
-            }
-        }
-    }
-    let mut out = vec![None; fold.rows as usize];
-    let smalls = smalls(image, fold, interfaces);
-    for (pair, port) in &pairs {
-        for (number, small) in &smalls {
-            let cell = pair * fold.small_classes + number;
-            let row = u16_at(image, fold.cells_at + cell * 2) as usize;
-            if let Some(place @ None) = out.get_mut(row) {
-                *place = Some(Sample {
-                    port: *port,
-                    small: *small,
-                });
-            }
-        }
-    }
-    out
-}
-
 /// Rows of a field that a span is in. Where a class has values of it and others, those of it get a
 /// class of their own.
-fn within<T: Field>(bounds: &[(T, u32)], rows: u32, span: &Span<T>, top: T) -> Own<T> {
+pub fn within<T: Field>(bounds: &[(T, u32)], rows: u32, span: &Span<T>, top: T) -> Own<T> {
     let mut ranges = Vec::new();
     span.each(top, |first, last| ranges.push((first, last)));
     // First value, class, whether the span has it.
@@ -287,62 +246,75 @@ fn within<T: Field>(bounds: &[(T, u32)], rows: u32, span: &Span<T>, top: T) -> O
 impl Shape {
     /// Of a chunk. `interfaces`: classes of them.
     pub fn of(image: &[u8], chunk: &Chunk, family: Family, interfaces: u32) -> Self {
-        let own = |side: usize| match chunk.rows {
-            3 => Bounds::new(),
+        let own = |side: usize| match (chunk.rows, chunk.fold.used & FOLD_PORTS) {
+            (3, 0) => vec![(0, 0)],
+            (3, _) => ports(image, &chunk.fold.ports[side]),
             _ => ports(image, &chunk.ports[side]),
         };
+        let mut known = vec![None; chunk.fold.small_classes as usize];
+        for (class, small) in smalls(image, &chunk.fold, interfaces) {
+            if let Some(place) = known.get_mut(class as usize) {
+                *place = Some(small);
+            }
+        }
         Shape {
             family,
             addresses: [0, 1].map(|side| addresses(image, &chunk.addresses[side], family)),
             ports: [own(0), own(1)],
-            samples: samples(image, &chunk.fold, interfaces),
+            smalls: known,
         }
     }
 
-    /// The rows that a term is in, whose [`Unit`] is one of those that the fold was made of. `None`
-    /// where ports would need rows.
-    pub fn place(&self, chunk: &Chunk, term: &Term, services: &Services) -> Option<Place> {
-        let unit = Unit::of(term, chunk.rows == 3);
+    /// The rows that a term is in whose service is one of those that the fold was made of. `None`
+    /// where ports would need rows of their own, or the fold would become too large.
+    pub fn place(
+        &self,
+        image: &[u8],
+        chunk: &Chunk,
+        term: &Term,
+        services: &Services,
+    ) -> Option<Place> {
         let top = address_last(self.family);
         let address = |side: usize| {
             let rows = chunk.addresses[side].rows;
             within(&self.addresses[side], rows, &term.address[side], top)
         };
-        let service = services.get(unit.service);
+        let service = services.get(term.service);
         let link = |set: &Option<Vec<u64>>, class: u16| {
             let has = |bits: &Vec<u64>| bits[usize::from(class) / 64] >> (class % 64) & 1 != 0;
             set.as_ref().is_none_or(has)
         };
-        let holds = |sample: &Sample| {
-            let [proto, kind, flags, input, output] = sample.small;
-            service.proto.has(proto as u8)
-                && service.kind.has(kind as u8)
-                && service.flags.has(flags as u8)
-                && link(&service.input, input)
-                && link(&service.output, output)
-                && (0..2).all(|side| unit.port[side].has(sample.port[side]))
+        let holds = |[proto, kind, flags, input, output]: &Small| {
+            service.proto.has(*proto as u8)
+                && service.kind.has(*kind as u8)
+                && service.flags.has(*flags as u8)
+                && link(&service.input, *input)
+                && link(&service.output, *output)
         };
-        let samples = self.samples.iter();
-        let fold = samples.map(|sample| sample.as_ref().is_some_and(holds));
-        let fold = Rows {
-            set: fold.collect(),
-            copies: Vec::new(),
+        let smalls = self.smalls.iter();
+        let smalls: Vec<bool> = smalls.map(|s| s.as_ref().is_some_and(holds)).collect();
+        let apart = chunk.rows > 3;
+        let open = [vec![(0, 0)], vec![(0, 0)]];
+        let any = Term::ANY;
+        let (bounds, own) = match apart {
+            true => (&open, &any),
+            false => (&self.ports, term),
         };
+        let (fold, refold) = refold(image, &chunk.fold, bounds, &smalls, own)?;
         let [source, destination] = [address(0), address(1)];
-        let mut out = vec![source.rows, destination.rows, fold];
-        if chunk.rows > 3 {
-            for side in 0..2 {
-                let rows = chunk.ports[side].rows;
-                let own = within(&self.ports[side], rows, &term.port[side], u16::MAX);
-                if !own.rows.copies.is_empty() {
-                    return None;
-                }
-                out.push(own.rows);
+        let mut rows = vec![source.rows, destination.rows, fold];
+        for side in (0..2).filter(|_| apart) {
+            let count = chunk.ports[side].rows;
+            let own = within(&self.ports[side], count, &term.port[side], u16::MAX);
+            if !own.rows.copies.is_empty() {
+                return None;
             }
+            rows.push(own.rows);
         }
         Some(Place {
-            rows: out,
+            rows,
             bounds: [source.bounds, destination.bounds],
+            refold,
         })
     }
 }
