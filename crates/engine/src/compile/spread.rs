@@ -1,5 +1,5 @@
-//! Bits of chunks whose rules are to be changed one by one: free ones between those of terms, so that
-//! most terms that come find one, and none has to be written anew.
+//! Bits of chunks whose rules are to be changed one by one: free ones between those of terms, so
+//! that most terms that come find one.
 //!
 //! In: terms in evaluation order. Out: bits in evaluation order. Rows are as long as without free
 //! bits wherever their length is rounded up to lines ([`row_words`]).

@@ -17,15 +17,16 @@
 //!
 //! *Terms* of a new rule go into the hashed tables that there are: a group of a few records is
 //! written anew into free room, then its slot, one store, as often as it has copies. What no table
-//! can take goes into bit vectors: each leaf that its packets reach is written anew as the
-//! compiler would have it, then the word that leads to it. Terms of a rule that was taken out leave
-//! the groups in the same way, and their bits are cleared, in the field with the fewest rows.
+//! can take goes into bit vectors: in each leaf that its packets reach it takes a free bit in
+//! place, or rows are written beside those in use, or the chunk as the compiler would have it, then
+//! the word that leads there. Terms of a rule that was taken out leave the groups in the same way,
+//! and their bits are cleared, in the field with the fewest rows.
 //!
 //! *Covered rules*, whose packets an earlier rule takes, have no terms in the image. They get them
 //! when that rule goes.
 //!
-//! *What was unlinked* (positions, groups, leaves, counters) is used again after [`Store::wait`],
-//! when no packet can be under way with it. That is done for many at a time.
+//! *What was unlinked* (positions, groups, bits, rows, counters) is used again after
+//! [`Store::wait`], when no packet can be under way with it. That is done for many at a time.
 //!
 //! *Established flows* have lists of their own ([`compile::known`]), which don't change: from the
 //! first change on of a rule that has a say in them, their packets are looked up as all others are,
@@ -114,6 +115,8 @@ pub struct Rebuild(pub &'static str);
 const NONE: u32 = u32::MAX;
 /// Unlinked things after which they are waited for, in small sets and in large ones.
 const LEAVING: [usize; 2] = [256, 2048];
+/// Blocks of room that count as one of them.
+const BLOCKS_A_THING: usize = 8;
 /// Counters for new rules.
 const COUNTERS: u32 = 4096;
 
@@ -374,7 +377,9 @@ impl Live {
 
     /// Lets what was unlinked be used again, when there is much of it, or `now` when there is some.
     fn settle(&mut self, store: &mut impl Store, now: bool) -> bool {
-        let count = self.leaving_positions.len() + self.leaving_rules.len() + self.room.leaving();
+        // Many blocks leave with a rule, and there is room for them until it is pressed.
+        let blocks = self.room.leaving() / BLOCKS_A_THING;
+        let count = self.leaving_positions.len() + self.leaving_rules.len() + blocks;
         // A change that finds no room may wait for a good deal of it, not for little each time.
         let least = if now {
             LEAVING[0] / 4

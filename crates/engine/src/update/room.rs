@@ -1,8 +1,8 @@
 //! Free room of an image: bytes behind everything, in blocks that are used again.
 //!
 //! In: how many bytes. Out: where they may stand. Small blocks have sizes of whole units, large
-//! ones four sizes between two powers of two, and each size has a list of those that came back. What packets under way may
-//! still read comes back only with [`Room::settle`].
+//! ones four sizes between two powers of two, and each size has a list of those that came back.
+//! What packets under way may still read comes back only with [`Room::settle`].
 
 /// Small blocks are of so many bytes, times 1 to [`SMALL_UNITS`].
 const UNIT: u32 = 16;

@@ -1,8 +1,8 @@
 //! Which rows of a chunk a term is in, as far as the classes of its fields tell.
 //!
 //! In: a chunk as it is in the image. Out: for a term, in which rows of each field its bit is set.
-//! Where a class has values of the term and others, a row comes for the former. Bits may be set and cleared in rows as one likes: which values share a row
-//! does not change by that.
+//! Where a class has values of the term and others, a row comes for the former. Bits may be set and
+//! cleared in rows as one likes: which values share a row does not change by that.
 
 use super::refold::{Refold, refold};
 use crate::compile::service::Services;
