@@ -21,6 +21,8 @@ pub struct Room {
     /// Blocks that packets under way may still read.
     leaving: Vec<(u32, usize)>,
     leaving_bytes: u32,
+    /// Bytes of large blocks that came back.
+    free_bytes: u32,
     /// Bytes of small blocks that were ever taken.
     small_bytes: u64,
 }
@@ -57,6 +59,7 @@ impl Room {
             free: vec![Vec::new(); CLASSES],
             leaving: Vec::new(),
             leaving_bytes: 0,
+            free_bytes: 0,
             small_bytes: 0,
         }
     }
@@ -68,6 +71,9 @@ impl Room {
             self.small_bytes += u64::from(size);
         }
         if let Some(known) = self.free[class].pop() {
+            if class > SMALL_UNITS as usize {
+                self.free_bytes -= size;
+            }
             return Some((known, size));
         }
         // Vectors read records by whole lines.
@@ -78,18 +84,33 @@ impl Room {
             self.next = at + size;
             return Some((at, size));
         }
-        // A large block may be up to twice as large as it has to be.
-        let larger = class + 1..(class + 5).min(CLASSES);
-        let mut known = larger.filter(|_| class > SMALL_UNITS as usize);
-        known.find_map(|class| {
-            let at = self.free[class].pop()?;
-            Some((at, size_of_class(class)))
-        })
+        // A large block may be up to twice as large as it has to be; small ones are cut from one.
+        let is_small = class <= SMALL_UNITS as usize;
+        let last = if is_small { CLASSES } else { class + 5 };
+        let from = class.max(SMALL_UNITS as usize) + 1;
+        let known = (from..last.min(CLASSES)).find(|class| !self.free[*class].is_empty())?;
+        let (at, whole) = (self.free[known].pop()?, size_of_class(known));
+        self.free_bytes -= whole;
+        if !is_small {
+            return Some((at, whole));
+        }
+        // From their multiples on blocks of lines begin at lines.
+        let step = size.next_multiple_of(if size >= 64 { 64 } else { UNIT });
+        let rest = (1..whole / step).map(|number| at + number * step);
+        self.free[class].extend(rest);
+        Some((at, size))
     }
 
     /// Gives back a block that nobody was led to.
     pub fn give_back(&mut self, at: u32, bytes: u32) {
-        self.free[class(bytes).0].push(at);
+        self.put_free(at, class(bytes).0);
+    }
+
+    fn put_free(&mut self, at: u32, class: usize) {
+        self.free[class].push(at);
+        if class > SMALL_UNITS as usize {
+            self.free_bytes += size_of_class(class);
+        }
     }
 
     /// Gives back a block that packets under way may still read. What was built with the image
@@ -122,15 +143,17 @@ impl Room {
         self.small_bytes
     }
 
-    /// The share that was never used yet.
-    pub fn untouched(&self) -> f64 {
-        f64::from(self.end - self.next) / f64::from((self.end - self.begins).max(1))
+    /// The share that was never used yet, or is free for whoever comes, or will be.
+    pub fn unused(&self) -> f64 {
+        let unused = f64::from(self.end - self.next) + f64::from(self.free_bytes);
+        let total = f64::from((self.end - self.begins).max(1));
+        (unused + f64::from(self.leaving_bytes)) / total
     }
 
     /// Lets what left be used again.
     pub fn settle(&mut self) {
-        for (at, class) in self.leaving.drain(..) {
-            self.free[class].push(at);
+        for (at, class) in std::mem::take(&mut self.leaving) {
+            self.put_free(at, class);
         }
         self.leaving_bytes = 0;
     }
