@@ -81,6 +81,8 @@ fn rule_like(model: &Policy, family: Family, rng: &mut Rng) -> Option<Rule> {
 struct Done {
     in_place: usize,
     rebuilt: usize,
+    /// Chunks of bit vectors that were built for changes in place.
+    chunks: usize,
 }
 
 /// Makes a change in the model and in place; where that can't be, the model is built anew.
@@ -133,6 +135,7 @@ fn change(
         }
         Some(_) => {
             done.rebuilt += 1;
+            done.chunks += live.chunks_built();
             *live = Live::new(model, &Options::default()).expect("the model can be built");
             *image = live.image().to_vec();
             model.rule_count = live.counters();
@@ -163,6 +166,7 @@ fn changing(seed: u64, mut model: Policy, changes: usize, packets: usize) -> Don
         );
         compare(&live, &model, seed << 16 | step, packets);
     }
+    done.chunks += live.chunks_built();
     done
 }
 
@@ -194,6 +198,26 @@ fn large_sets_change_in_place() {
         all.rebuilt += done.rebuilt;
     }
     assert!(all.in_place > 7 * all.rebuilt, "{all:?}");
+}
+
+/// Sets that bit vectors hold alone, so that each change is one of rows.
+#[test]
+fn wide_rules_come_without_building_chunks() {
+    let mut all = Done::default();
+    for (seed, family, rules) in [
+        (5, Family::V4, 900),
+        (6, Family::V4, 60),
+        (7, Family::V4, 250),
+        (8, Family::V6, 500),
+    ] {
+        let done = changing(seed, boxes::policy(seed, family, rules), 200, 60);
+        println!("{family:?} {rules} {done:?}");
+        all.in_place += done.in_place;
+        all.chunks += done.chunks;
+    }
+    assert!(all.in_place > 600, "{all:?}");
+    // Each change in place is one of the list for packets cut short too.
+    assert!(all.chunks < all.in_place / 4, "{all:?}");
 }
 
 /// Random changes of a kept policy, which builds anew when it has to and when it is worn.

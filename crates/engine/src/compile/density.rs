@@ -75,8 +75,8 @@ impl Corner {
     fn may_hold(&self, word: &[(&Term, u32)], services: &Services) -> bool {
         let (mut source, mut destination, mut service) = (false, false, false);
         for (term, _) in word {
-            source = source || holds(&term.address[0], self.address[0]);
-            destination = destination || holds(&term.address[1], self.address[1]);
+            source = source || term.address[0].has(self.address[0]);
+            destination = destination || term.address[1].has(self.address[1]);
             service = service || self.is_served(term, services);
             if source && destination && service {
                 return true;
@@ -89,15 +89,7 @@ impl Corner {
         let own: &Service = services.get(term.service);
         own.proto.has(self.proto)
             && own.kind.has(self.kind)
-            && holds(&term.port[0], self.port[0])
-            && holds(&term.port[1], self.port[1])
-    }
-}
-
-fn holds<T: super::span::Field>(span: &Span<T>, value: T) -> bool {
-    match span {
-        Span::Any => true,
-        Span::One(first, last) => (*first..=*last).contains(&value),
-        Span::Many(set) => set.contains(value),
+            && term.port[0].has(self.port[0])
+            && term.port[1].has(self.port[1])
     }
 }

@@ -11,6 +11,7 @@ use super::maps;
 use super::service::{Bits, Service, ServiceId, Services};
 use super::sets::{Sets, hash_of, sweep};
 use super::span::Span;
+use super::term::Term;
 use crate::image::layout::{CELLS_MAX, FOLD_LINKS, FOLD_PORTS, Fold, SMALL_CELLS_MAX};
 use crate::image::write::Writer;
 use std::collections::HashMap;
@@ -24,6 +25,20 @@ pub struct Unit {
     pub service: ServiceId,
     /// Source and destination port.
     pub port: [Span<u16>; 2],
+}
+
+impl Unit {
+    /// Of a term, with its ports or without.
+    pub fn of(term: &Term, with_ports: bool) -> Self {
+        let port = match with_ports {
+            true => term.port.clone(),
+            false => [Span::Any, Span::Any],
+        };
+        Unit {
+            service: term.service,
+            port,
+        }
+    }
 }
 
 /// Classes of ports: intervals, and the sets of units that allow each class.
@@ -179,7 +194,7 @@ fn ports(units: &[Unit], words: usize) -> Option<(Ports, Sets)> {
     let mut bounds = [Vec::new(), Vec::new()];
     for side in 0..2 {
         let spans = units.iter().map(|unit| &unit.port[side]);
-        bounds[side] = sweep(spans, u16::MAX, &mut sets[side]);
+        bounds[side] = sweep(spans.enumerate(), u16::MAX, &mut sets[side]);
     }
     let [source, destination] = sets;
     let (pairs, both) = Sets::products(&source, &destination, CELLS_MAX / 4)?;

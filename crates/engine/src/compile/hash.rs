@@ -3,11 +3,14 @@
 //! One multiplication and one rotation for each word. Not safe against keys chosen to collide,
 //! which would only make the compiler slow for whoever chose them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A map with [`Quick`] hashing.
 pub type QuickMap<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
+
+/// A set with [`Quick`] hashing.
+pub type QuickSet<K> = HashSet<K, BuildHasherDefault<Quick>>;
 
 /// The hasher.
 #[derive(Clone, Copy, Debug, Default)]

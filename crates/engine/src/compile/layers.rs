@@ -10,9 +10,10 @@ use super::hash::QuickMap;
 use super::interfaces::Interfaces;
 use super::service::Services;
 use super::splits;
+use super::spread;
 use super::tables::{self, Hashed};
 use super::term::Term;
-use super::vectors::{self, Builder};
+use super::vectors::{self, Bit, Builder};
 use crate::image::layout::{
     CHUNK_TERMS_MAX, CHUNKS_MAX, Fold, GROUP_MAX, HashTable, Leaf, Root, Split,
 };
@@ -26,7 +27,7 @@ const SMALL: usize = 1100;
 
 /// Terms of a leaf where single rules are to be changed: it is written anew with each.
 const LEAF_MAX: usize = 1024;
-/// Terms of a chunk there, and of one for packets that are cut short.
+/// Bits of a chunk there, and of one for packets that are cut short.
 const ROOM_TERMS: usize = 1024;
 const LEAN_TERMS: usize = 256;
 /// Terms that only bit vectors can hold.
@@ -80,8 +81,10 @@ pub struct Spare {
     pub with_ports: bool,
     /// The split tree in front of the bit vectors.
     pub nodes: Vec<Split>,
-    /// Terms of each leaf with the position of their entry, in evaluation order.
-    pub leaves: Vec<Vec<(Term, u32)>>,
+    /// Bits of each leaf, chunk after chunk, with the position of their entry.
+    pub leaves: Vec<Vec<(Option<Term>, u32)>>,
+    /// Bytes of the chunks of leaves.
+    pub leaf_bytes: usize,
     /// What a packet pays for all of it, see [`tables`].
     pub cost: f64,
 }
@@ -117,7 +120,8 @@ impl Layers<'_> {
             }
         }
         if !self.tables {
-            (root.chunks_at, root.chunks) = self.vectors(flat, &terms, 1, &mut made, writer)?;
+            let parts = self.parts(&terms);
+            (root.chunks_at, root.chunks) = self.vectors(flat, &parts, 1, &mut made, writer)?;
             return Ok(made);
         }
         let loads = made.worst_loads;
@@ -140,14 +144,18 @@ impl Layers<'_> {
                 hashed: made.hashed,
                 ..Made::default()
             };
+            let parts = self.parts(terms);
+            let before = writer.length();
             let (chunks_at, chunks) =
-                self.vectors(flat, terms, tree.leaves.len(), &mut leaf, writer)?;
+                self.vectors(flat, &parts, tree.leaves.len(), &mut leaf, writer)?;
             made.chunks = made.chunks.max(leaf.chunks);
             made.worst_loads = made.worst_loads.max(loads + leaf.worst_loads);
             leaves.push(Leaf { chunks_at, chunks });
             if self.room {
-                let own = terms.iter().map(|(term, at)| (Term::clone(term), *at));
+                let own = parts.iter().flatten();
+                let own = own.map(|(term, at)| (term.map(Term::clone), *at));
                 spare.leaves.push(own.collect());
+                spare.leaf_bytes += writer.length() - before;
             }
         }
         if tree.nodes.is_empty() {
@@ -177,23 +185,34 @@ impl Layers<'_> {
         fold
     }
 
-    /// Bit vectors over terms, in chunks; one of so many `parts` of all terms.
+    /// The bits of a leaf's chunks.
+    fn parts<'t>(&self, terms: &[(&'t Term, u32)]) -> Vec<Vec<Bit<'t>>> {
+        if self.room {
+            let bits = match self.lean {
+                true => LEAN_TERMS.max(terms.len().div_ceil(CHUNKS_MAX / 4)),
+                false => ROOM_TERMS,
+            };
+            return spread::chunks(terms, spread::terms_of(bits));
+        }
+        let bit = |(term, at): &(&'t Term, u32)| (Some(*term), *at);
+        let chunks = terms.chunks(chunk_terms(terms));
+        chunks.map(|part| part.iter().map(bit).collect()).collect()
+    }
+
+    /// Bit vectors over bits, in chunks; one of so many `leaves`.
     fn vectors(
         &self,
         flat: &Flat,
-        terms: &[(&Term, u32)],
-        parts: usize,
+        parts: &[Vec<Bit>],
+        leaves: usize,
         made: &mut Made,
         writer: &mut Writer,
     ) -> Result<(u32, u32), Error> {
+        let terms = parts.iter().flatten();
+        let terms: Vec<(&Term, u32)> = terms.filter_map(|bit| Some((bit.0?, bit.1))).collect();
         if terms.len() > WIDE_MAX {
             return Err(wide(flat, &terms[WIDE_MAX..], terms.len()));
         }
-        let size = match (self.room, self.lean) {
-            (true, true) => LEAN_TERMS.max(terms.len().div_ceil(CHUNKS_MAX / 4)),
-            (true, false) => chunk_terms(terms).min(ROOM_TERMS),
-            _ => chunk_terms(terms),
-        };
         let builder = Builder {
             family: self.family,
             interfaces: self.interfaces,
@@ -201,16 +220,14 @@ impl Layers<'_> {
             blocks_max: if self.lean {
                 0
             } else {
-                (TREE_BLOCKS / terms.len().div_ceil(size).max(1) / parts).max(64)
+                (TREE_BLOCKS / parts.len().max(1) / leaves).max(64)
             },
-            alone: parts == 1
-                && terms.len() <= size
-                && made.hashed == 0
-                && !(self.lean || self.room),
+            alone: leaves == 1 && parts.len() == 1 && made.hashed == 0 && !(self.lean || self.room),
         };
-        let chunks = builder.chunks(terms, size, self.limit, writer)?;
+        let parts = parts.iter().map(Vec::as_slice);
+        let chunks = builder.chunks(parts, self.limit, writer)?;
         if chunks.len() > CHUNKS_MAX {
-            return Err(wide(flat, terms, chunks.len() * CHUNK_TERMS_MAX));
+            return Err(wide(flat, &terms, chunks.len() * CHUNK_TERMS_MAX));
         }
         made.chunks = made.chunks.max(chunks.len());
         made.worst_loads = made

@@ -22,6 +22,9 @@ const BETWEEN: usize = 1;
 /// Bytes of room: for each image, and for each rule.
 const BYTES: usize = 1 << 20;
 const BYTES_A_RULE: usize = 64;
+/// So many times all chunks fit the room beside that: rows are written anew for single terms.
+const LEAVES: usize = 3;
+const LEAVES_BYTES: usize = 16 << 20;
 
 /// What no packet passes.
 pub const NEVER: Test = Test {
@@ -115,7 +118,10 @@ impl Plan {
 
     /// Writes the room. Returns how many counters rules can name.
     pub fn finish(&mut self, writer: &mut Writer) -> u32 {
-        self.room = (BYTES + BYTES_A_RULE * self.policy_rules).next_multiple_of(64) as u32;
+        let leaves: usize = self.roots.iter().map(|root| root.spare.leaf_bytes).sum();
+        let leaves = (LEAVES * leaves).min(LEAVES_BYTES);
+        let bytes = BYTES + BYTES_A_RULE * self.policy_rules + leaves;
+        self.room = bytes.next_multiple_of(64) as u32;
         self.room_at = writer.section(&vec![0; self.room as usize]);
         self.first_rule + self.rules
     }

@@ -47,6 +47,11 @@ impl Sets {
         &self.bits[number * self.words..(number + 1) * self.words]
     }
 
+    /// All sets in order, one behind the other.
+    pub fn all(&self) -> &[u64] {
+        &self.bits
+    }
+
     /// All sets in order.
     pub fn each(&self) -> impl Iterator<Item = &[u64]> {
         self.bits.chunks_exact(self.words)
@@ -96,16 +101,17 @@ fn spread(bit: usize) -> u64 {
     x ^ x >> 31
 }
 
-/// Intervals (first value, number of the set of spans that allow it) that cover a whole field.
+/// Intervals (first value, number of the set of spans that allow it) that cover a whole field. Each
+/// span has the bit that it is in sets.
 pub fn sweep<'t, T: Field + 't>(
-    spans: impl Iterator<Item = &'t Span<T>>,
+    spans: impl Iterator<Item = (usize, &'t Span<T>)>,
     top: T,
     sets: &mut Sets,
 ) -> Vec<(T, u32)> {
     let mut bits = vec![0u64; sets.words()];
     let mut hash = 0;
     let mut events: Vec<(T, u32)> = Vec::new();
-    for (bit, span) in spans.enumerate() {
+    for (bit, span) in spans {
         if let Span::Any = span {
             bits[bit / 64] |= 1 << (bit % 64);
             hash ^= spread(bit);

@@ -45,6 +45,15 @@ impl<T: Field> Span<T> {
         }
     }
 
+    /// Whether a value is in it.
+    pub fn has(&self, value: T) -> bool {
+        match self {
+            Span::Any => true,
+            Span::One(first, last) => (*first..=*last).contains(&value),
+            Span::Many(set) => set.contains(value),
+        }
+    }
+
     /// As a set of ranges.
     pub fn to_set(&self, top: T) -> RangeSet<T> {
         match self {

@@ -130,14 +130,7 @@ fn units(terms: &[Placed], with_ports: bool, layers: &Layers) -> Option<Units> {
     let mut all = Vec::new();
     let mut numbers = Vec::with_capacity(terms.len());
     for (term, _) in terms {
-        let unit = Unit {
-            service: term.service,
-            port: if with_ports {
-                term.port.clone()
-            } else {
-                [Span::Any, Span::Any]
-            },
-        };
+        let unit = Unit::of(term, with_ports);
         let number = match known.get(&unit) {
             Some(number) => Some(*number),
             None if all.len() < SERVICES_MAX => {

@@ -22,6 +22,9 @@ use crate::image::write::Writer;
 use weir_policy::model::Family;
 use zerocopy::IntoBytes;
 
+/// What a bit stands for, and the position of its entry: `None` where a term may come.
+pub type Bit<'t> = (Option<&'t Term>, u32);
+
 /// What building chunks needs to know.
 pub struct Builder<'a> {
     /// Family of the root.
@@ -37,16 +40,15 @@ pub struct Builder<'a> {
     pub alone: bool,
 }
 
-/// Writes the rows of a chunk, with their summary words in front; where the first row is.
-fn write_rows(sets: &Sets, writer: &mut Writer) -> u32 {
-    let words = sets.words();
+/// Writes rows of so many words, with their summary words in front; where the first row is.
+pub fn write_rows(rows: &[u64], words: usize, writer: &mut Writer) -> u32 {
     if words == 1 {
-        let rows: Vec<u64> = sets.each().map(|row| row[0]).collect();
         return writer.section(rows.as_bytes());
     }
-    let (head, wide) = (sets.count().next_multiple_of(8), row_bytes(words) / 8);
-    let mut out = vec![0u64; head + sets.count() * wide];
-    for (number, row) in sets.each().enumerate() {
+    let count = rows.len() / words;
+    let (head, wide) = (count.next_multiple_of(8), row_bytes(words) / 8);
+    let mut out = vec![0u64; head + count * wide];
+    for (number, row) in rows.chunks_exact(words).enumerate() {
         let words = row.iter().enumerate();
         out[head - 1 - number] = words.fold(0, |all, (at, w)| all | u64::from(*w != 0) << at);
         out[head + number * wide..][..row.len()].copy_from_slice(row);
@@ -60,9 +62,9 @@ fn row_bytes(words: usize) -> usize {
 }
 
 impl Builder<'_> {
-    /// Builds a chunk over terms in evaluation order; sections go to `writer`. `None` when the
+    /// Builds a chunk over bits in evaluation order; sections go to `writer`. `None` when the
     /// fields of so many terms have too many classes: cut the chunk.
-    fn chunk(&self, terms: &[(&Term, u32)], writer: &mut Writer) -> Result<Option<Chunk>, Error> {
+    fn chunk(&self, terms: &[Bit], writer: &mut Writer) -> Result<Option<Chunk>, Error> {
         assert!(
             !terms.is_empty() && terms.len() <= CHUNK_TERMS_MAX,
             "the caller cuts chunks"
@@ -109,16 +111,15 @@ impl Builder<'_> {
         Ok(Some(chunk))
     }
 
-    /// Chunks of at most so many terms, each as many as its fields have classes for.
-    pub fn chunks(
+    /// Chunks of parts of all bits, each cut into as many as its fields have classes for.
+    pub fn chunks<'b, 't: 'b>(
         &self,
-        terms: &[(&Term, u32)],
-        size: usize,
+        parts: impl DoubleEndedIterator<Item = &'b [Bit<'t>]>,
         limit: usize,
         writer: &mut Writer,
     ) -> Result<Vec<Chunk>, Error> {
         let mut chunks = Vec::new();
-        let mut open: Vec<&[(&Term, u32)]> = terms.chunks(size).rev().collect();
+        let mut open: Vec<&[Bit]> = parts.rev().collect();
         while let Some(part) = open.pop() {
             let Some(chunk) = self.chunk(part, writer)? else {
                 let (low, high) = part.split_at(part.len() / 2);
@@ -136,35 +137,40 @@ impl Builder<'_> {
 
     fn addresses(
         &self,
-        terms: &[(&Term, u32)],
+        terms: &[Bit],
         side: usize,
         words: usize,
         writer: &mut Writer,
     ) -> Result<AddressMap, Error> {
         let mut sets = Sets::new(words);
         let top = address_last(self.family);
-        let bounds = sweep(terms.iter().map(|t| &t.0.address[side]), top, &mut sets);
+        let bounds = sweep(spans(terms, |t| &t.address[side]), top, &mut sets);
         let count = sets.count() as u32;
         let mut map = maps::addresses(&bounds, count, self.family, self.blocks_max, writer)?;
-        map.rows_at = write_rows(&sets, writer);
+        map.rows_at = write_rows(sets.all(), words, writer);
         Ok(map)
     }
 }
 
+/// What the terms of bits say about a field.
+fn spans<'b, T: 'b>(
+    terms: &'b [Bit],
+    field: impl Fn(&'b Term) -> &'b Span<T>,
+) -> impl Iterator<Item = (usize, &'b Span<T>)> {
+    let bits = terms.iter().enumerate();
+    bits.filter_map(move |(bit, (term, _))| Some((bit, field((*term)?))))
+}
+
 /// The distinct units of terms, and the terms of each as bits.
-fn units(terms: &[(&Term, u32)], with_ports: bool) -> (Vec<Unit>, Vec<Vec<u64>>) {
+fn units(terms: &[Bit], with_ports: bool) -> (Vec<Unit>, Vec<Vec<u64>>) {
     let words = terms.len().div_ceil(64);
     let mut numbers: QuickMap<Unit, usize> = QuickMap::default();
     let (mut units, mut bits) = (Vec::new(), Vec::new());
     for (bit, (term, _)) in terms.iter().enumerate() {
-        let unit = Unit {
-            service: term.service,
-            port: if with_ports {
-                term.port.clone()
-            } else {
-                [Span::Any, Span::Any]
-            },
+        let Some(term) = term else {
+            continue;
         };
+        let unit = Unit::of(term, with_ports);
         let at = *numbers.entry(unit).or_insert_with_key(|unit| {
             units.push(unit.clone());
             bits.push(vec![0u64; words]);
@@ -184,9 +190,12 @@ fn fold_rows(folded: &Folded, bits: &[Vec<u64>], words: usize, writer: &mut Writ
         .each()
         .map(|class| {
             row.fill(0);
-            for (at, own) in bits.iter().enumerate() {
-                if class[at / 64] >> (at % 64) & 1 != 0 {
+            for (at, word) in class.iter().enumerate() {
+                let mut left = *word;
+                while left != 0 {
+                    let own = &bits[at * 64 + left.trailing_zeros() as usize];
                     row.iter_mut().zip(own).for_each(|(all, bits)| *all |= bits);
+                    left &= left - 1;
                 }
             }
             sets.number(&row, hash_of(&row))
@@ -195,7 +204,7 @@ fn fold_rows(folded: &Folded, bits: &[Vec<u64>], words: usize, writer: &mut Writ
     let mut fold = folded.write(&numbers, writer);
     fold.rows = sets.count() as u32;
     fold.stride = row_bytes(words) as u32;
-    fold.rows_at = write_rows(&sets, writer);
+    fold.rows_at = write_rows(sets.all(), words, writer);
     fold
 }
 
@@ -209,7 +218,11 @@ impl PortRows {
     /// Of the source or destination port of units.
     pub fn of(units: &[Unit], side: usize) -> Self {
         let mut sets = Sets::new(units.len().div_ceil(64));
-        let bounds = sweep(units.iter().map(|u| &u.port[side]), u16::MAX, &mut sets);
+        let bounds = sweep(
+            units.iter().map(|u| &u.port[side]).enumerate(),
+            u16::MAX,
+            &mut sets,
+        );
         PortRows { bounds, sets }
     }
 
@@ -240,11 +253,11 @@ pub fn unit_rows(folded: &Folded, ports: &[PortRows; 2], writer: &mut Writer) ->
     fold
 }
 
-fn ports(terms: &[(&Term, u32)], side: usize, words: usize, writer: &mut Writer) -> Map {
+fn ports(terms: &[Bit], side: usize, words: usize, writer: &mut Writer) -> Map {
     let mut sets = Sets::new(words);
-    let bounds = sweep(terms.iter().map(|t| &t.0.port[side]), u16::MAX, &mut sets);
+    let bounds = sweep(spans(terms, |t| &t.port[side]), u16::MAX, &mut sets);
     let mut map = maps::ports(&bounds, sets.count() as u32, writer);
-    map.rows_at = write_rows(&sets, writer);
+    map.rows_at = write_rows(sets.all(), words, writer);
     map
 }
 

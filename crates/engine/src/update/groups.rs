@@ -108,13 +108,7 @@ fn share(table: &HashTable) -> f64 {
 impl Place {
     fn items(&self, piece: &Term, interfaces: &Interfaces) -> Vec<Item> {
         let spare = &self.root.spare;
-        let unit = Unit {
-            service: piece.service,
-            port: match spare.with_ports {
-                true => piece.port.clone(),
-                false => [Span::Any, Span::Any],
-            },
-        };
+        let unit = Unit::of(piece, spare.with_ports);
         let Some(service) = spare.units.get(&unit) else {
             return Vec::new();
         };

@@ -90,8 +90,13 @@ impl Live {
             if let Err(rebuild) = self.write(store, coming) {
                 for written in &all[..=number] {
                     let (place, mut hand) = self.place(store, written.place);
-                    if !place.unlink(&mut hand, &written.terms, written.position) {
-                        place.root.slots[written.position as usize] = Slot::Leaving;
+                    let gone = place.unlink(&mut hand, &written.terms, written.position);
+                    // Packets under way may have been led there.
+                    place.root.slots[written.position as usize] = Slot::Leaving;
+                    place.taken += 1;
+                    if gone {
+                        self.leaving_positions
+                            .push((written.place, written.position));
                     }
                 }
                 return Err(rebuild);

@@ -1,17 +1,22 @@
-//! Terms in bit vectors: a chunk of a leaf is written anew into free room, then one word.
+//! Terms in bit vectors: bits set and cleared in leaves, and chunks that are written anew.
 //!
-//! In: terms and their position. Out: leaves that have them, as the compiler would have built them:
-//! the chunk with the position is built again, and the leaf's row of chunks is written beside it.
+//! In: terms and their position. Out: leaves that have them. A term that the chunk with its
+//! position can tell from others takes a free bit there ([`super::bits`]); else the chunk is built
+//! again, as the compiler would have it, and the leaf's row of chunks is written beside it.
 //! Terms that went are cleared in the field with the fewest rows, and left out when the leaf is
 //! written next. Not here: the tree itself, which stays as it was built.
 
 use super::hand::Hand;
+use super::shape::{Shape, fields};
 use super::{Place, Rebuild, Store};
+use crate::compile::hash::QuickSet;
 use crate::compile::room::Slot;
+use crate::compile::service::ServiceId;
 use crate::compile::splits::{LEAF, Ranges, ranges};
+use crate::compile::spread;
 use crate::compile::term::Term;
-use crate::compile::vectors::Builder;
-use crate::image::layout::{self, CHUNK_TERMS_MAX, Chunk, Root, Split};
+use crate::compile::vectors::{self, Builder};
+use crate::image::layout::{self, Chunk, Root, Split};
 use crate::image::write::Writer;
 use std::mem::offset_of;
 use zerocopy::{FromBytes, IntoBytes};
@@ -19,29 +24,94 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Terms of a chunk that is written anew.
 const TERMS_MAX: usize = 2048;
 /// Blocks of an address tree of such a chunk.
-const BLOCKS_MAX: usize = 32;
-/// Bytes that a chunk is expected to take, for each term and for all.
-const BYTES_A_TERM: usize = 128;
+const BLOCKS_MAX: usize = 64;
+/// Bytes that a chunk is expected to take: for each bit and for all, or beside its rows and trees
+/// for each word of them.
+const BYTES_A_BIT: usize = 192;
 const BYTES: usize = 8192;
+const BYTES_A_WORD: usize = 6144;
+
+/// A block of room, and its bytes; what was built with the image has none.
+type Block = (u32, u32);
+
+/// A bit of a chunk.
+#[derive(Clone)]
+pub(super) struct Bit {
+    /// What it stands for; `None`: nothing, it is cleared in the rows of one field at least.
+    pub term: Option<Term>,
+    /// Where the entry is. Not decreasing, also where bits are free.
+    pub at: u32,
+    /// Packets under way may still have it in hand.
+    pub leaves: bool,
+}
+
+impl Bit {
+    fn of((term, at): (Option<Term>, u32)) -> Self {
+        let leaves = false;
+        Bit { term, at, leaves }
+    }
+}
 
 /// A chunk as it is now.
 #[derive(Default)]
-struct Part {
-    /// Its terms by bit, with their positions; `None` where one went.
-    terms: Vec<(Option<Term>, u32)>,
-    /// Its block of room, of 0 bytes when it was built with the image.
-    block: (u32, u32),
+pub(super) struct Part {
+    pub bits: Vec<Bit>,
+    /// What its fold tells apart from everything else.
+    services: QuickSet<ServiceId>,
+    /// Classes of its fields, once they are asked for.
+    shape: Option<Box<Shape>>,
+    /// Where its maps are, with its rows when it was built.
+    block: Block,
+    /// Where its rows and positions are, if they were written anew.
+    rows: Block,
+    /// The same of maps of addresses and the fold's.
+    maps: [Block; 3],
+    /// How often bits were moved.
+    pub moved: u32,
+}
+
+impl Part {
+    fn of(bits: Vec<Bit>, block: Block) -> Self {
+        let terms = bits.iter().filter_map(|bit| bit.term.as_ref());
+        Part {
+            services: terms.map(|term| term.service).collect(),
+            bits,
+            block,
+            ..Part::default()
+        }
+    }
 }
 
 /// A leaf as it is now.
 pub struct Leaf {
     /// Its chunks, in evaluation order.
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
     /// Where their records are, and the block of room.
     at: u32,
-    block: (u32, u32),
-    /// Terms when the image was built.
+    block: Block,
+    /// Bits when the image was built.
     built: usize,
+}
+
+impl Leaf {
+    /// Where the record of a chunk is.
+    fn chunk_at(&self, part: usize) -> u32 {
+        self.at + (part * size_of::<Chunk>()) as u32
+    }
+
+    /// The last chunk that begins in front of a position.
+    fn part_of(&self, position: u32) -> usize {
+        let begins = |part: &Part| part.bits.first().is_some_and(|bit| bit.at <= position);
+        self.parts.partition_point(begins).saturating_sub(1)
+    }
+}
+
+/// A bit that was cleared, which packets under way may still have in hand.
+pub(super) struct Cleared {
+    leaf: u32,
+    part: usize,
+    bit: usize,
+    moved: u32,
 }
 
 fn at<T: FromBytes>(image: &[u8], offset: u32) -> T {
@@ -52,10 +122,18 @@ fn at<T: FromBytes>(image: &[u8], offset: u32) -> T {
     )
 }
 
-/// The leaves of a root, with the terms that were built into each.
-pub fn of(image: &[u8], root_at: u32, terms: Vec<Vec<(Term, u32)>>) -> Vec<Leaf> {
+/// Bytes that a chunk takes that is much like this one.
+fn expected(chunk: &Chunk) -> usize {
+    let rows: u32 = fields(chunk).iter().map(|field| field.1).sum();
+    let trees: u32 = chunk.addresses.iter().map(|map| map.tree.max(2048)).sum();
+    let rows = (rows + 64) * (chunk.stride + 8);
+    (rows + trees * 4) as usize + BYTES + BYTES_A_WORD * chunk.words as usize
+}
+
+/// The leaves of a root, with the bits that were built into each.
+pub fn of(image: &[u8], root_at: u32, bits: Vec<Vec<(Option<Term>, u32)>>) -> Vec<Leaf> {
     let root: Root = at(image, root_at);
-    let each = terms.into_iter().enumerate().map(|(number, terms)| {
+    let each = bits.into_iter().enumerate().map(|(number, bits)| {
         let (chunks_at, chunks) = match root.splits {
             0 => (root.chunks_at, root.chunks),
             _ => {
@@ -64,14 +142,12 @@ pub fn of(image: &[u8], root_at: u32, terms: Vec<Vec<(Term, u32)>>) -> Vec<Leaf>
                 (leaf.chunks_at, leaf.chunks)
             }
         };
-        let built = terms.len();
-        let mut terms = terms.into_iter().map(|(t, at)| (Some(t), at));
+        let built = bits.len();
+        let mut bits = bits.into_iter().map(Bit::of);
         let parts = (0..chunks).map(|number| {
             let chunk: Chunk = at(image, chunks_at + number * size_of::<Chunk>() as u32);
-            Part {
-                terms: terms.by_ref().take(chunk.terms as usize).collect(),
-                block: (0, 0),
-            }
+            let own = bits.by_ref().take(chunk.terms as usize).collect();
+            Part::of(own, (0, 0))
         });
         Leaf {
             parts: parts.collect(),
@@ -141,16 +217,83 @@ impl Place {
         position: u32,
     ) -> Result<(), Rebuild> {
         for number in self.leaves_of(terms) {
-            let own = terms.iter().filter(|term| {
+            let leads_here = |term: &&Term| {
                 let mut out = Vec::new();
                 let ranges = ranges(term, &self.root.services);
                 reached(&self.root.spare.nodes, &ranges, &mut out);
                 out.contains(&number)
-            });
-            let own: Vec<Term> = own.cloned().collect();
-            self.write_leaf(hand, number, own, position)?;
+            };
+            let own: Vec<&Term> = terms.iter().filter(leads_here).collect();
+            let mut left: Vec<Term> = Vec::new();
+            for term in own {
+                if !self.set_bit(hand, number, term, position)? {
+                    left.push(term.clone());
+                }
+            }
+            if !left.is_empty() {
+                self.write_leaf(hand, number, left, position)?;
+            }
         }
         Ok(())
+    }
+
+    /// Sets a bit for a term in a leaf. False: none is free, or classes would have to be made.
+    fn set_bit(
+        &mut self,
+        hand: &mut Hand<'_, impl Store>,
+        number: u32,
+        term: &Term,
+        position: u32,
+    ) -> Result<bool, Rebuild> {
+        let leaf = &mut self.leaves[number as usize];
+        let own = leaf.part_of(position);
+        let chunk_at = leaf.chunk_at(own);
+        let Some(part) = leaf.parts.get_mut(own) else {
+            return Ok(false);
+        };
+        let chunk: Chunk = at(hand.image, chunk_at);
+        if !part.services.contains(&term.service) {
+            return Ok(false);
+        }
+        let (family, interfaces) = (self.root.family, hand.interfaces.classes() as u32);
+        let shape = part
+            .shape
+            .get_or_insert_with(|| Box::new(Shape::of(hand.image, &chunk, family, interfaces)));
+        let Some(place) = shape.place(hand.image, &chunk, term, &self.root.services) else {
+            return Ok(false);
+        };
+        if part.set(hand, &chunk, &place, term, position) {
+            return Ok(true);
+        }
+        let placed = (term, position);
+        let Some((chunk, written)) = part.written_with(hand, &chunk, &place, placed, family) else {
+            return Ok(false);
+        };
+        if let Err(rebuild) = self.link_chunk(hand, number, own, &chunk) {
+            written.give_back(hand);
+            return Err(rebuild);
+        }
+        let part = &mut self.leaves[number as usize].parts[own];
+        part.moved += 1;
+        part.bits = written.bits;
+        let gone = std::mem::replace(&mut part.rows, written.rows);
+        hand.room.leave(gone.0, gone.1);
+        for (side, bounds) in place.bounds.into_iter().enumerate() {
+            if bounds.is_empty() {
+                continue;
+            }
+            let gone = std::mem::replace(&mut part.maps[side], written.maps[side]);
+            hand.room.leave(gone.0, gone.1);
+            if let Some(shape) = &mut part.shape {
+                shape.addresses[side] = bounds;
+            }
+        }
+        if place.refold.is_some() {
+            let gone = std::mem::replace(&mut part.maps[2], written.maps[2]);
+            hand.room.leave(gone.0, gone.1);
+            part.shape = None;
+        }
+        Ok(true)
     }
 
     /// Writes a chunk of a leaf anew, with more terms of one position.
@@ -162,39 +305,65 @@ impl Place {
         position: u32,
     ) -> Result<(), Rebuild> {
         let leaf = &self.leaves[number as usize];
-        // The last chunk that begins in front of the position.
-        let begins = |part: &Part| part.terms.first().is_some_and(|(_, at)| *at <= position);
-        let own = leaf.parts.partition_point(begins).saturating_sub(1);
-        let old = leaf.parts.get(own);
-        let live = old.iter().flat_map(|part| &part.terms);
-        let live = live.filter(|(term, _)| term.is_some());
-        let mut terms: Vec<(Option<Term>, u32)> = live.cloned().collect();
+        let own = leaf.part_of(position);
+        let old = leaf.parts.get(own).into_iter();
+        let live = old.flat_map(|part| &part.bits);
+        let mut terms: Vec<(&Term, u32)> = live
+            .filter_map(|bit| Some((bit.term.as_ref()?, bit.at)))
+            .collect();
         if terms.len() + more.len() > TERMS_MAX {
             return Err(Rebuild("bit vectors of too many terms"));
         }
         let place = terms.partition_point(|(_, at)| *at <= position);
-        let more = more.into_iter().map(|term| (Some(term), position));
-        terms.splice(place..place, more);
-        let (chunk, block) = self.build_chunk(hand, &terms)?;
+        terms.splice(place..place, more.iter().map(|term| (term, position)));
+        let bits = spread::bits(&terms);
+        let expected = match leaf.parts.get(own) {
+            None => BYTES + BYTES_A_BIT * bits.len(),
+            Some(_) => expected(&at(hand.image, leaf.chunk_at(own))),
+        };
+        let (chunk, block) = self.build_chunk(hand, &bits, expected)?;
+        let bits = bits.into_iter().map(|(term, at)| (term.cloned(), at));
+        let mut part = Part::of(bits.map(Bit::of).collect(), block);
+        if let Err(rebuild) = self.link_chunk(hand, number, own, &chunk) {
+            hand.room.give_back(block.0, block.1);
+            return Err(rebuild);
+        }
+        self.chunks_built += 1;
         let leaf = &mut self.leaves[number as usize];
+        if leaf.parts.is_empty() {
+            leaf.parts.push(Part::default());
+        }
+        let place = &mut leaf.parts[own];
+        part.moved = place.moved + 1;
+        let gone = std::mem::replace(place, part);
+        for block in gone.maps.into_iter().chain([gone.block, gone.rows]) {
+            hand.room.leave(block.0, block.1);
+        }
+        Ok(())
+    }
+
+    /// Lets packets of a leaf be led to a chunk in place of the one with this number.
+    fn link_chunk(
+        &mut self,
+        hand: &mut Hand<'_, impl Store>,
+        number: u32,
+        own: usize,
+        chunk: &Chunk,
+    ) -> Result<(), Rebuild> {
+        let leaf = &self.leaves[number as usize];
         let count = leaf.parts.len().max(1);
-        let read = |at_part: usize| match at_part == own {
-            true => chunk,
-            false => at(hand.image, leaf.at + (at_part * size_of::<Chunk>()) as u32),
+        let read = |part: usize| match part == own {
+            true => *chunk,
+            false => at(hand.image, leaf.chunk_at(part)),
         };
         let chunks: Vec<Chunk> = (0..count).map(read).collect();
         let bytes = chunks.as_bytes();
-        let Some(row) = hand.room.take(bytes.len() as u32) else {
-            hand.room.give_back(block.0, block.1);
-            return Err(Rebuild("no room is left"));
-        };
+        let row = hand.room.take(bytes.len() as u32);
+        let row = row.ok_or(Rebuild("no room is left"))?;
         hand.write(row.0, bytes);
         let was_empty = leaf.parts.is_empty();
-        if was_empty {
-            leaf.parts.push(Part::default());
-        }
-        let gone = std::mem::replace(&mut leaf.parts[own], Part { terms, block }).block;
-        let gone_row = std::mem::replace(&mut leaf.block, row);
+        let leaf = &mut self.leaves[number as usize];
+        let gone = std::mem::replace(&mut leaf.block, row);
         leaf.at = row.0;
         let (at_word, count_word) = self.words_of(hand.image, number);
         hand.store32(at_word, row.0);
@@ -204,7 +373,6 @@ impl Place {
             hand.store32(count_word, 1);
         }
         hand.room.leave(gone.0, gone.1);
-        hand.room.leave(gone_row.0, gone_row.1);
         Ok(())
     }
 
@@ -212,12 +380,9 @@ impl Place {
     fn build_chunk(
         &self,
         hand: &mut Hand<'_, impl Store>,
-        terms: &[(Option<Term>, u32)],
-    ) -> Result<(Chunk, (u32, u32)), Rebuild> {
-        let live = terms.iter();
-        let terms: Vec<(&Term, u32)> = live
-            .filter_map(|(t, at)| Some((t.as_ref()?, *at)))
-            .collect();
+        bits: &[vectors::Bit],
+        mut expected: usize,
+    ) -> Result<(Chunk, Block), Rebuild> {
         let builder = Builder {
             family: self.root.family,
             interfaces: hand.interfaces,
@@ -225,12 +390,11 @@ impl Place {
             blocks_max: BLOCKS_MAX,
             alone: false,
         };
-        let mut expected = BYTES + BYTES_A_TERM * terms.len();
         loop {
             let block = hand.room.take(expected as u32);
             let block = block.ok_or(Rebuild("no room is left"))?;
             let mut writer = Writer::at(block.0);
-            let chunks = builder.chunks(&terms, CHUNK_TERMS_MAX, usize::MAX, &mut writer);
+            let chunks = builder.chunks([bits].into_iter(), usize::MAX, &mut writer);
             let added = writer.added();
             match chunks.as_deref() {
                 Ok([chunk]) if added.len() <= block.1 as usize => {
@@ -262,8 +426,10 @@ impl Place {
         self.leaves_of(terms).iter().any(|number| {
             let leaf = &self.leaves[*number as usize];
             leaf.parts.iter().any(|part| {
-                let first = part.terms.partition_point(|(_, at)| *at < position);
-                part.terms.get(first).is_some_and(|(_, at)| *at == position)
+                let first = part.bits.partition_point(|bit| bit.at < position);
+                let own = part.bits[first..].iter();
+                own.take_while(|bit| bit.at == position)
+                    .any(|bit| bit.term.is_some())
             })
         })
     }
@@ -272,52 +438,46 @@ impl Place {
     pub(super) fn clear(&mut self, hand: &mut Hand<'_, impl Store>, terms: &[Term], position: u32) {
         for number in self.leaves_of(terms) {
             let leaf = &mut self.leaves[number as usize];
+            let chunks_at = leaf.at;
             for (at_part, part) in leaf.parts.iter_mut().enumerate() {
-                let first = part.terms.partition_point(|(_, at)| *at < position);
-                for (bit, (term, at_position)) in part.terms.iter_mut().enumerate().skip(first) {
-                    if *at_position != position {
+                let first = part.bits.partition_point(|bit| bit.at < position);
+                for (number_bit, bit) in part.bits.iter_mut().enumerate().skip(first) {
+                    if bit.at != position {
                         break;
                     }
-                    if term.take_if(|term| terms.contains(term)).is_some() {
-                        let chunk_at = leaf.at + (at_part * size_of::<Chunk>()) as u32;
+                    if bit.term.take_if(|term| terms.contains(term)).is_some() {
+                        bit.leaves = true;
+                        let chunk_at = chunks_at + (at_part * size_of::<Chunk>()) as u32;
                         let chunk: Chunk = at(hand.image, chunk_at);
-                        clear_bit(hand, &chunk, bit as u32);
+                        super::bits::clear(hand, &chunk, number_bit);
+                        self.cleared.push(Cleared {
+                            leaf: number,
+                            part: at_part,
+                            bit: number_bit,
+                            moved: part.moved,
+                        });
                     }
                 }
             }
         }
     }
 
+    /// Lets bits that were cleared be used again: no packet has them in hand.
+    pub(super) fn free_cleared(&mut self) {
+        for cleared in self.cleared.drain(..) {
+            let part = &mut self.leaves[cleared.leaf as usize].parts[cleared.part];
+            if part.moved == cleared.moved {
+                part.bits[cleared.bit].leaves = false;
+            }
+        }
+    }
+
     /// Words that packets look at in leaves beyond those that were built, on average.
     pub(super) fn more_words(&self) -> f64 {
-        let words = |terms: usize| terms as f64 / 64.0;
-        let now = |leaf: &Leaf| {
-            leaf.parts
-                .iter()
-                .map(|part| part.terms.len())
-                .sum::<usize>()
-        };
+        let words = |bits: usize| bits as f64 / 64.0;
+        let now = |leaf: &Leaf| leaf.parts.iter().map(|part| part.bits.len()).sum::<usize>();
         let more = |leaf: &Leaf| words(now(leaf)) - words(leaf.built);
         let all: f64 = self.leaves.iter().map(more).sum();
         all / self.leaves.len().max(1) as f64
-    }
-}
-
-fn clear_bit(hand: &mut Hand<'_, impl Store>, chunk: &Chunk, bit: u32) {
-    let [source, destination] = &chunk.addresses;
-    let fields = [
-        (source.rows, source.rows_at, chunk.stride),
-        (destination.rows, destination.rows_at, chunk.stride),
-        (chunk.fold.rows, chunk.fold.rows_at, chunk.fold.stride),
-    ];
-    let (rows, rows_at, stride) = fields.into_iter().min().unwrap_or(fields[0]);
-    let word = bit / 64 * 8;
-    for row in 0..rows {
-        let offset = rows_at + row * stride + word;
-        let old: u64 = at(hand.image, offset);
-        let new = old & !(1 << (bit % 64));
-        if old != new {
-            hand.store64(offset, new);
-        }
     }
 }

@@ -17,15 +17,16 @@
 //!
 //! *Terms* of a new rule go into the hashed tables that there are: a group of a few records is
 //! written anew into free room, then its slot, one store, as often as it has copies. What no table
-//! can take goes into bit vectors: each leaf that its packets reach is written anew as the
-//! compiler would have it, then the word that leads to it. Terms of a rule that was taken out leave
-//! the groups in the same way, and their bits are cleared, in the field with the fewest rows.
+//! can take goes into bit vectors: in each leaf that its packets reach it takes a free bit in
+//! place, or rows are written beside those in use, or the chunk as the compiler would have it, then
+//! the word that leads there. Terms of a rule that was taken out leave the groups in the same way,
+//! and their bits are cleared, in the field with the fewest rows.
 //!
 //! *Covered rules*, whose packets an earlier rule takes, have no terms in the image. They get them
 //! when that rule goes.
 //!
-//! *What was unlinked* (positions, groups, leaves, counters) is used again after [`Store::wait`],
-//! when no packet can be under way with it. That is done for many at a time.
+//! *What was unlinked* (positions, groups, bits, rows, counters) is used again after
+//! [`Store::wait`], when no packet can be under way with it. That is done for many at a time.
 //!
 //! *Established flows* have lists of their own ([`compile::known`]), which don't change: from the
 //! first change on of a rule that has a say in them, their packets are looked up as all others are,
@@ -36,6 +37,7 @@
 //! log, new interface names, and what finds no room.
 //! [`Kept`] then builds anew, and does so in the background before too much has changed.
 
+mod bits;
 mod delete;
 mod groups;
 mod hand;
@@ -45,8 +47,10 @@ mod leaves;
 mod members;
 mod place;
 mod quality;
+mod refold;
 mod renewal;
 mod room;
+mod shape;
 
 pub use kept::{Change, Done, Failure, Here, Home, Kept};
 
@@ -57,7 +61,7 @@ use crate::compile::term::Term;
 use crate::compile::{self, Options, compile_with_room, known};
 use crate::image::layout::{self, Header};
 use hand::Hand;
-use leaves::Leaf;
+use leaves::{Cleared, Leaf};
 use room::Room;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem::offset_of;
@@ -111,6 +115,8 @@ pub struct Rebuild(pub &'static str);
 const NONE: u32 = u32::MAX;
 /// Unlinked things after which they are waited for, in small sets and in large ones.
 const LEAVING: [usize; 2] = [256, 2048];
+/// Blocks of room that count as one of them.
+const BLOCKS_A_THING: usize = 8;
 /// Counters for new rules.
 const COUNTERS: u32 = 4096;
 
@@ -132,6 +138,10 @@ struct Place {
     displaced: BTreeMap<u32, RuleId>,
     /// Bit vectors.
     leaves: Vec<Leaf>,
+    /// Bits of them that packets under way may have in hand.
+    cleared: Vec<Cleared>,
+    /// Chunks of them that were built for a change.
+    chunks_built: usize,
     /// Rules that have no terms because of the one at a position.
     covers: HashMap<u32, Vec<u32>>,
     /// Free positions when the image was built, and how many fewer there are.
@@ -271,6 +281,8 @@ impl Live {
             root,
             at,
             displaced: BTreeMap::new(),
+            cleared: Vec::new(),
+            chunks_built: 0,
             covers,
             free,
             taken: 0,
@@ -304,6 +316,12 @@ impl Live {
             place.root.known_end = None;
         }
         self.whole = true;
+    }
+
+    /// Chunks of bit vectors that changes have built anew: what one costs is what building the
+    /// rules in it costs. Other changes of bit vectors write bits, or rows beside those in use.
+    pub fn chunks_built(&self) -> usize {
+        self.places.iter().map(|place| place.chunks_built).sum()
     }
 
     /// Counters that rules can have.
@@ -359,14 +377,20 @@ impl Live {
 
     /// Lets what was unlinked be used again, when there is much of it, or `now` when there is some.
     fn settle(&mut self, store: &mut impl Store, now: bool) -> bool {
-        let count = self.leaving_positions.len() + self.leaving_rules.len() + self.room.leaving();
+        // Many blocks leave with a rule, and there is room for them until it is pressed.
+        let blocks = self.room.leaving() / BLOCKS_A_THING;
+        let count = self.leaving_positions.len() + self.leaving_rules.len() + blocks;
         // A change that finds no room may wait for a good deal of it, not for little each time.
         let least = if now {
             LEAVING[0] / 4
         } else {
             self.leaving_max
         };
-        if count < least && !self.room.is_pressed() {
+        let pressed = match now {
+            true => self.room.has_much_leaving(),
+            false => self.room.is_pressed(),
+        };
+        if count < least && !pressed {
             return false;
         }
         self.reclaim(store);
@@ -380,6 +404,7 @@ impl Live {
             self.places[place].root.slots[position as usize] = Slot::Free;
             self.places[place].taken -= 1;
         }
+        self.places.iter_mut().for_each(Place::free_cleared);
         self.free_rules.append(&mut self.leaving_rules);
         self.room.settle();
     }

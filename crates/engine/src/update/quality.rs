@@ -11,7 +11,7 @@ use crate::compile::tables::WORD_COST;
 const COST_MAX: f64 = 1.1;
 /// The share of free positions that may be taken: beyond, rules find none too often.
 const TAKEN_MAX: f64 = 0.125;
-/// The share of room that has to be untouched.
+/// The share of room that has to be unused.
 const ROOM_MIN: f64 = 0.25;
 /// Bytes of groups that may be written anew even where there are fewer records: near caches hold
 /// them.
@@ -54,7 +54,7 @@ impl Live {
         self.cost() > COST_MAX
             || self.is_rewritten()
             || self.places.iter().any(taken)
-            || self.room.untouched() < ROOM_MIN
+            || self.room.unused() < ROOM_MIN
             || counters < COUNTERS_MIN
     }
 }

@@ -1,0 +1,348 @@
+//! Single bits of a chunk: set in place, moved to make room, cleared.
+//!
+//! A bit that stands for nothing is clear in all rows of one field at least. What packets meet when
+//! one is set: nothing before its position is written and the last field has it, then the entry at
+//! that position, in evaluation order. Who has other bits of the same word in hand meets what they
+//! stand for, as no bit changes what it stands for before packets under way are through.
+//!
+//! Where no bit is free at the right place, those between it and the nearest free one move by one.
+//! That takes a copy of all rows, which is linked like a chunk that is built anew. Maps to rows
+//! stay, but those of fields in which the term needs rows that there are none of.
+
+use super::Store;
+use super::hand::Hand;
+use super::leaves::{Bit, Part};
+use super::shape::{Place, fields};
+use crate::compile::maps;
+use crate::compile::term::Term;
+use crate::compile::vectors::write_rows;
+use crate::image::layout::{AddressMap, Chunk};
+use crate::image::write::Writer;
+use crate::lookup::class::u64_at;
+use weir_policy::model::Family;
+use zerocopy::IntoBytes;
+
+/// Blocks of an address tree that is written anew.
+const BLOCKS_MAX: usize = 128;
+
+/// A chunk's bits and rows, written beside those that are in use.
+pub(super) struct Written {
+    pub bits: Vec<Bit>,
+    pub rows: (u32, u32),
+    /// Maps of addresses and the fold's, where classes came.
+    pub maps: [(u32, u32); 3],
+}
+
+impl Written {
+    /// Gives back what nobody was led to.
+    pub(super) fn give_back(&self, hand: &mut Hand<'_, impl Store>) {
+        for (at, bytes) in self.maps.into_iter().chain([self.rows]) {
+            if bytes > 0 {
+                hand.room.give_back(at, bytes);
+            }
+        }
+    }
+}
+
+/// A field's word with a bit, for each row.
+fn words(chunk: &Chunk, (rows_at, rows): (u32, u32), bit: usize) -> impl Iterator<Item = u32> {
+    let first = rows_at + (bit / 64 * 8) as u32;
+    let stride = chunk.stride;
+    (0..rows).map(move |row| first + row * stride)
+}
+
+/// Lets a field have a bit in these rows only.
+fn set_in_field(
+    hand: &mut Hand<'_, impl Store>,
+    chunk: &Chunk,
+    field: (u32, u32),
+    bit: usize,
+    rows: &[bool],
+) {
+    let own = 1u64 << (bit % 64);
+    for (row, at) in words(chunk, field, bit).enumerate() {
+        let old = u64_at(hand.image, at);
+        let new = if rows[row] { old | own } else { old & !own };
+        if new == old {
+            continue;
+        }
+        if chunk.words > 1 && rows[row] {
+            let summary_at = field.0 - (row as u32 + 1) * 8;
+            let summary = u64_at(hand.image, summary_at);
+            let more = summary | 1 << (bit / 64);
+            if more != summary {
+                hand.store64(summary_at, more);
+            }
+        }
+        hand.store64(at, new);
+    }
+}
+
+/// Clears a bit, in the field with the fewest rows.
+pub(super) fn clear(hand: &mut Hand<'_, impl Store>, chunk: &Chunk, bit: usize) {
+    let all = fields(chunk);
+    if let Some(field) = all.iter().min_by_key(|field| field.1) {
+        set_in_field(hand, chunk, *field, bit, &vec![false; field.1 as usize]);
+    }
+}
+
+/// Moves the bits of rows between two by one, so that the bit `free` goes and `bit` comes. What it
+/// is then is not said.
+fn shift(row: &mut [u64], free: usize, bit: usize) {
+    let (low, high) = (free.min(bit), free.max(bit));
+    // Bits of a word from one up to but not with another.
+    let mask = |word: usize, first: usize, end: usize| {
+        let from = |bit: usize| {
+            let all = u64::MAX.checked_shl(bit.saturating_sub(word * 64) as u32);
+            all.unwrap_or(0)
+        };
+        from(first) & !from(end)
+    };
+    if free > bit {
+        for word in (low / 64..=high / 64).rev() {
+            let carried = if word > low / 64 {
+                row[word - 1] >> 63
+            } else {
+                0
+            };
+            let mask = mask(word, low + 1, high + 1);
+            row[word] = row[word] & !mask | (row[word] << 1 | carried) & mask;
+        }
+    } else if free < bit {
+        for word in low / 64..=high / 64 {
+            let carried = if word < high / 64 {
+                row[word + 1] << 63
+            } else {
+                0
+            };
+            let mask = mask(word, low, high);
+            row[word] = row[word] & !mask | (row[word] >> 1 | carried) & mask;
+        }
+    }
+}
+
+impl Part {
+    /// The free bits among which one for a position can be: behind all that stand for something in
+    /// front of it, before all that stand behind.
+    fn gap(&self, position: u32, is_free: impl Fn(&Bit) -> bool) -> (usize, usize) {
+        let place = self.bits.partition_point(|bit| bit.at <= position);
+        let taken = self.bits[..place].iter().rposition(|bit| !is_free(bit));
+        let next = self.bits[place..].iter().position(|bit| !is_free(bit));
+        (
+            taken.map_or(0, |at| at + 1),
+            next.map_or(self.bits.len(), |at| place + at),
+        )
+    }
+
+    /// Sets a free bit for a term in place. False: there is none.
+    pub(super) fn set(
+        &mut self,
+        hand: &mut Hand<'_, impl Store>,
+        chunk: &Chunk,
+        place: &Place,
+        term: &Term,
+        position: u32,
+    ) -> bool {
+        if place.refold.is_some() || place.rows.iter().any(|field| !field.copies.is_empty()) {
+            return false;
+        }
+        let (from, until) = self.gap(position, |bit| bit.term.is_none() && !bit.leaves);
+        if from >= until {
+            return false;
+        }
+        let bit = from + (until - from) / 2;
+        let fields = fields(chunk);
+        let own = 1u64 << (bit % 64);
+        let is_clear = |field: &(u32, u32)| {
+            words(chunk, *field, bit).all(|at| u64_at(hand.image, at) & own == 0)
+        };
+        let gates = (0..fields.len()).filter(|number| is_clear(&fields[*number]));
+        let Some(gate) = gates.min_by_key(|number| fields[*number].1) else {
+            return false;
+        };
+        for (number, field) in fields.iter().enumerate() {
+            if number != gate {
+                set_in_field(hand, chunk, *field, bit, &place.rows[number].set);
+            }
+        }
+        // Positions do not decrease at any moment: searches among them go on meanwhile.
+        for at in (from..bit).filter(|at| self.bits[*at].at > position) {
+            hand.store32(chunk.positions_at + at as u32 * 4, position);
+        }
+        for at in (bit..until).rev() {
+            if at == bit || self.bits[at].at < position {
+                hand.store32(chunk.positions_at + at as u32 * 4, position);
+            }
+        }
+        for at in from..until {
+            let known = self.bits[at].at;
+            self.bits[at].at = match at.cmp(&bit) {
+                std::cmp::Ordering::Less => known.min(position),
+                std::cmp::Ordering::Equal => position,
+                std::cmp::Ordering::Greater => known.max(position),
+            };
+        }
+        set_in_field(hand, chunk, fields[gate], bit, &place.rows[gate].set);
+        self.bits[bit].term = Some(term.clone());
+        true
+    }
+
+    /// Where a bit for a position comes from, and its number once that has gone; `None`: there is
+    /// none that stands for nothing.
+    fn nearest(&self, position: u32) -> Option<(usize, usize)> {
+        // Nobody has met the rows that are written for it, so what leaves is free there.
+        let (from, until) = self.gap(position, |bit| bit.term.is_none());
+        if from < until {
+            return Some((from, from));
+        }
+        let is_free = |bit: &usize| self.bits[*bit].term.is_none();
+        let above = (until..self.bits.len()).find(is_free);
+        let below = (0..from).rfind(is_free);
+        match (below, above) {
+            (Some(below), Some(above)) if from - below <= above - until => Some((below, from - 1)),
+            (_, Some(above)) => Some((above, from)),
+            (Some(below), None) => Some((below, from - 1)),
+            (None, None) => None,
+        }
+    }
+
+    /// The bits with one more.
+    fn bits_with(&self, free: usize, bit: usize, term: &Term, position: u32) -> Vec<Bit> {
+        let mut bits = self.bits.clone();
+        bits.remove(free);
+        let own = Bit {
+            term: Some(term.clone()),
+            at: position,
+            leaves: false,
+        };
+        bits.insert(bit, own);
+        let first = bits.iter().find(|bit| bit.term.is_some());
+        let mut last = first.map_or(position, |bit| bit.at);
+        for bit in &mut bits {
+            bit.leaves = false;
+            match bit.term {
+                Some(_) => last = bit.at,
+                None => bit.at = last,
+            }
+        }
+        bits
+    }
+
+    /// Writes all rows beside those in use, with a bit for a term; the chunk that has them. `None`:
+    /// no bit is free, or there is no room.
+    pub(super) fn written_with(
+        &self,
+        hand: &mut Hand<'_, impl Store>,
+        chunk: &Chunk,
+        place: &Place,
+        (term, position): (&Term, u32),
+        family: Family,
+    ) -> Option<(Chunk, Written)> {
+        let (free, bit) = self.nearest(position)?;
+        let bits = self.bits_with(free, bit, term, position);
+        let stride = chunk.stride as usize;
+        let count: usize = place.rows.iter().map(|field| field.set.len() + 8).sum();
+        let bytes = count * (stride + 8) + place.rows.len() * 128 + (stride * 8 + 17) * 4;
+        let block = hand.room.take(bytes as u32)?;
+        let mut writer = Writer::at(block.0);
+        let mut positions: Vec<u32> = bits.iter().map(|bit| bit.at).collect();
+        positions.resize(stride * 8 + 1, u32::MAX);
+        let mut new = *chunk;
+        new.positions_at = writer.section(positions.as_bytes());
+        let words = chunk.words as usize;
+        for (number, (field, own)) in fields(chunk).iter().zip(&place.rows).enumerate() {
+            let mut all = Vec::with_capacity(own.set.len() * words);
+            let old = (0..field.1).chain(own.copies.iter().copied());
+            for (row, is_set) in old.zip(&own.set) {
+                let from = all.len();
+                let at = field.0 + row * chunk.stride;
+                all.extend((0..chunk.words).map(|word| u64_at(hand.image, at + word * 8)));
+                let row = &mut all[from..];
+                shift(row, free, bit);
+                let mask = 1u64 << (bit % 64);
+                match is_set {
+                    true => row[bit / 64] |= mask,
+                    false => row[bit / 64] &= !mask,
+                }
+            }
+            let rows_at = write_rows(&all, words, &mut writer);
+            match number {
+                2 => new.fold.rows_at = rows_at,
+                0 | 1 => new.addresses[number].rows_at = rows_at,
+                _ => new.ports[number - 3].rows_at = rows_at,
+            }
+        }
+        debug_assert!(
+            writer.added().len() <= block.1 as usize,
+            "the block is large enough"
+        );
+        hand.write(block.0, writer.added());
+        let mut written = Written {
+            bits,
+            rows: block,
+            maps: [(0, 0); 3],
+        };
+        for side in 0..2 {
+            if place.bounds[side].is_empty() {
+                continue;
+            }
+            let map = &mut new.addresses[side];
+            let rows = place.rows[side].set.len() as u32;
+            let Some(block) = write_map(hand, map, &place.bounds[side], rows, family) else {
+                written.give_back(hand);
+                return None;
+            };
+            written.maps[side] = block;
+        }
+        if let Some(refold) = &place.refold {
+            let Some(block) = hand.room.take(refold.bytes(&new.fold) as u32) else {
+                written.give_back(hand);
+                return None;
+            };
+            let mut writer = Writer::at(block.0);
+            refold.write(&mut new.fold, &mut writer);
+            new.fold.rows = place.rows[2].set.len() as u32;
+            written.maps[2] = block;
+            if writer.added().len() > block.1 as usize {
+                written.give_back(hand);
+                return None;
+            }
+            hand.write(block.0, writer.added());
+        }
+        Some((new, written))
+    }
+}
+
+/// Writes a map from addresses to classes in place of another; its block.
+fn write_map(
+    hand: &mut Hand<'_, impl Store>,
+    map: &mut AddressMap,
+    bounds: &[(u128, u32)],
+    classes: u32,
+    family: Family,
+) -> Option<(u32, u32)> {
+    let blocks_max = if map.tree > 0 { BLOCKS_MAX } else { 0 };
+    let mut expected = (map.tree + 4 * 256) as usize * 4 + bounds.len() * 32;
+    loop {
+        let block = hand.room.take(expected as u32)?;
+        let mut writer = Writer::at(block.0);
+        let made = maps::addresses(bounds, classes, family, blocks_max, &mut writer);
+        let added = writer.added();
+        match made {
+            Ok(made) if added.len() <= block.1 as usize => {
+                hand.write(block.0, added);
+                *map = AddressMap {
+                    rows_at: map.rows_at,
+                    ..made
+                };
+                return Some(block);
+            }
+            Ok(_) => expected = added.len(),
+            Err(_) => expected = 0,
+        }
+        hand.room.give_back(block.0, block.1);
+        if expected == 0 {
+            return None;
+        }
+    }
+}
