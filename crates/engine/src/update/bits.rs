@@ -1,9 +1,15 @@
 //! Single bits of a chunk: set in place, moved to make room, cleared.
 //!
-//! A bit that stands for nothing is clear in all rows of one field at least. What packets meet when
-//! one is set: nothing before its position is written and the last field has it, then the entry at
-//! that position, in evaluation order. Who has other bits of the same word in hand meets what they
-//! stand for, as no bit changes what it stands for before packets under way are through.
+//! A free bit is clear in all rows of all fields. What packets meet when one is set: nothing before
+//! its position is written and the last field has it, then the entry at that position, in
+//! evaluation order; and whoever reads the last field with it has read the others with it or clear.
+//! Who has other bits of the same word in hand meets what they stand for, as no bit changes what it
+//! stands for before packets under way are through.
+//!
+//! A bit that goes is cleared in one field. When packets under way are through, nobody meets what
+//! it stood for, and it is cleared in the others too; when those are through who may have read the
+//! others before, it is free. Were it set again at once, a packet could read one field as it was
+//! for the old term and the last as it is for the new one, and meet an entry that is not its own.
 //!
 //! Where no bit is free at the right place, those between it and the nearest free one move by one.
 //! That takes a copy of all rows, which is linked like a chunk that is built anew. Maps to rows
@@ -86,6 +92,22 @@ pub(super) fn clear(hand: &mut Hand<'_, impl Store>, chunk: &Chunk, bit: usize) 
     }
 }
 
+/// Clears a bit in all fields, once it is clear in one and nobody has it in hand.
+pub(super) fn wipe(hand: &mut Hand<'_, impl Store>, chunk: &Chunk, bit: usize) {
+    for field in fields(chunk) {
+        set_in_field(hand, chunk, field, bit, &vec![false; field.1 as usize]);
+    }
+}
+
+/// The bits that stand for something, in words. What is clear in one field only is not copied.
+fn live(bits: &[Bit], words: usize) -> Vec<u64> {
+    let mut live = vec![0; words];
+    for number in (0..bits.len()).filter(|number| bits[*number].term.is_some()) {
+        live[number / 64] |= 1 << (number % 64);
+    }
+    live
+}
+
 /// Moves the bits of rows between two by one, so that the bit `free` goes and `bit` comes. What it
 /// is then is not said.
 fn shift(row: &mut [u64], free: usize, bit: usize) {
@@ -156,8 +178,8 @@ impl Part {
         let is_clear = |field: &(u32, u32)| {
             words(chunk, *field, bit).all(|at| u64_at(hand.image, at) & own == 0)
         };
-        let gates = (0..fields.len()).filter(|number| is_clear(&fields[*number]));
-        let Some(gate) = gates.min_by_key(|number| fields[*number].1) else {
+        let gate = (0..fields.len()).min_by_key(|number| fields[*number].1);
+        let Some(gate) = gate.filter(|_| fields.iter().all(is_clear)) else {
             return false;
         };
         for (number, field) in fields.iter().enumerate() {
@@ -241,6 +263,7 @@ impl Part {
         let (free, bit) = self.nearest(position)?;
         let bits = self.bits_with(free, bit, term, position);
         let stride = chunk.stride as usize;
+        let live = live(&bits, chunk.words as usize);
         let count: usize = place.rows.iter().map(|field| field.set.len() + 8).sum();
         let bytes = count * (stride + 8) + place.rows.len() * 128 + (stride * 8 + 17) * 4;
         let block = hand.room.take(bytes as u32)?;
@@ -259,6 +282,9 @@ impl Part {
                 all.extend((0..chunk.words).map(|word| u64_at(hand.image, at + word * 8)));
                 let row = &mut all[from..];
                 shift(row, free, bit);
+                row.iter_mut()
+                    .zip(&live)
+                    .for_each(|(row, live)| *row &= live);
                 let mask = 1u64 << (bit % 64);
                 match is_set {
                     true => row[bit / 64] |= mask,

@@ -37,7 +37,8 @@ type Block = (u32, u32);
 /// A bit of a chunk.
 #[derive(Clone)]
 pub(super) struct Bit {
-    /// What it stands for; `None`: nothing, it is cleared in the rows of one field at least.
+    /// What it stands for; `None`: nothing, it is clear in the rows of one field, and of all once
+    /// it has left.
     pub term: Option<Term>,
     /// Where the entry is. Not decreasing, also where bits are free.
     pub at: u32,
@@ -112,6 +113,8 @@ pub(super) struct Cleared {
     part: usize,
     bit: usize,
     moved: u32,
+    /// Nobody has it in hand, and all fields are clear of it; they may have been read before.
+    wiped: bool,
 }
 
 fn at<T: FromBytes>(image: &[u8], offset: u32) -> T {
@@ -455,6 +458,7 @@ impl Place {
                             part: at_part,
                             bit: number_bit,
                             moved: part.moved,
+                            wiped: false,
                         });
                     }
                 }
@@ -462,13 +466,24 @@ impl Place {
         }
     }
 
-    /// Lets bits that were cleared be used again: no packet has them in hand.
-    pub(super) fn free_cleared(&mut self) {
-        for cleared in self.cleared.drain(..) {
-            let part = &mut self.leaves[cleared.leaf as usize].parts[cleared.part];
-            if part.moved == cleared.moved {
-                part.bits[cleared.bit].leaves = false;
+    /// After a grace period: wipes bits that were cleared, and lets those be used again that were
+    /// wiped before it.
+    pub(super) fn free_cleared(&mut self, hand: &mut Hand<'_, impl Store>) {
+        for cleared in std::mem::take(&mut self.cleared) {
+            let leaf = &mut self.leaves[cleared.leaf as usize];
+            let chunk_at = leaf.chunk_at(cleared.part);
+            let part = &mut leaf.parts[cleared.part];
+            if part.moved != cleared.moved {
+                continue;
             }
+            if cleared.wiped {
+                part.bits[cleared.bit].leaves = false;
+                continue;
+            }
+            let chunk: Chunk = at(hand.image, chunk_at);
+            super::bits::wipe(hand, &chunk, cleared.bit);
+            let wiped = true;
+            self.cleared.push(Cleared { wiped, ..cleared });
         }
     }
 

@@ -404,7 +404,10 @@ impl Live {
             self.places[place].root.slots[position as usize] = Slot::Free;
             self.places[place].taken -= 1;
         }
-        self.places.iter_mut().for_each(Place::free_cleared);
+        for number in 0..self.places.len() {
+            let (place, mut hand) = self.place(store, number);
+            place.free_cleared(&mut hand);
+        }
         self.free_rules.append(&mut self.leaving_rules);
         self.room.settle();
     }
