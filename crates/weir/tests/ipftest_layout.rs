@@ -401,7 +401,7 @@ fn check_tells_what_apply_refuses_and_what_rules_cost() {
     assert!(json["image_bytes"].is_null());
 
     let folder = self::folder(
-        "block in all\npass in proto tcp from any to any port = 22\n",
+        "block in quick proto udp all\npass in from any to any\n",
         "",
     );
     let (code, text) = weir(&folder, &["check", "--cost", "r"]);
@@ -412,4 +412,6 @@ fn check_tells_what_apply_refuses_and_what_rules_cost() {
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["enforceable"], true);
     assert!(json["cost"][0]["worst_loads"].as_u64() > Some(0), "{text}");
+    // What the last rule proposes, it decides.
+    assert_eq!(json["cost"][0]["worst_entries"], 1, "{text}");
 }

@@ -4,13 +4,14 @@
 //! it, ends the walk for all its packets, can neither decide nor count: its counters stay zero as
 //! they would if it were there. Found by looking up equal terms and terms with fields left open;
 //! what takes more work to see stays in. Drops of packets that are cut short follow each other in
-//! long rows and say nothing of rules: each row is one entry.
+//! long rows and say nothing of rules: each row is one entry. What the last rule proposes, it
+//! decides.
 
 use super::flatten::{Entry, Flat};
 use super::hash::{self, Quick, QuickMap};
 use super::span::Span;
 use super::term::Term;
-use crate::image::layout::{RULES_MAX, VERDICT_HOT_DROP};
+use crate::image::layout::{FLAG_PROPOSE, FLAG_STANDING, RULES_MAX, VERDICT_HOT_DROP};
 use std::hash::{Hash, Hasher};
 
 /// What was left out or joined.
@@ -22,8 +23,33 @@ pub struct Reduced {
     pub joined: usize,
 }
 
+/// Lets the last rule of a root decide what it proposes: nothing behind it could propose anything
+/// else. Lists in which the last match wins often end with a rule for all packets.
+fn decide_at_end(flat: &mut Flat) {
+    let Some(end) = flat.entries.len().checked_sub(1) else {
+        return;
+    };
+    let Some(entry) = end.checked_sub(1).map(|at| &mut flat.entries[at]) else {
+        return;
+    };
+    let verdict = entry.flags & !FLAG_PROPOSE;
+    let proposes = entry.flags & FLAG_PROPOSE != 0 && (1..=3).contains(&verdict);
+    if !proposes || entry.verdict != 0 || ![0, end as u32].contains(&entry.next_match) {
+        return;
+    }
+    (entry.verdict, entry.flags) = (verdict, 0);
+    if flat
+        .entries
+        .iter()
+        .all(|entry| entry.flags & FLAG_PROPOSE == 0)
+    {
+        flat.entries[end].flags &= !FLAG_STANDING;
+    }
+}
+
 /// Reduces a flattened root.
-pub fn reduce(flat: Flat) -> (Flat, Reduced) {
+pub fn reduce(mut flat: Flat) -> (Flat, Reduced) {
+    decide_at_end(&mut flat);
     let count = flat.entries.len();
     let jumped_from = jumps(&flat);
     let mut reduced = Reduced::default();
