@@ -247,6 +247,12 @@ impl Drop for Namespace {
     fn drop(&mut self) {
         let folder = std::env::temp_dir();
         let _ = weir_in(&folder, &["unload", "--netns", &self.0]);
+        // Children of what was started here outlive it: who listens forks for each connection.
+        let left = Command::new("ip").args(["netns", "pids", &self.0]).output();
+        let left = left.map_or_else(|_| Vec::new(), |done| done.stdout);
+        for pid in String::from_utf8_lossy(&left).split_whitespace() {
+            let _ = Command::new("kill").args(["-KILL", pid]).status();
+        }
         let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
     }
 }
