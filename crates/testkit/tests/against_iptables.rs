@@ -105,10 +105,13 @@ fn compare(case: &Case, left: &Engine, right: &Engine) -> Result<Vec<String>> {
 
 /// The differences of a case that come again when it is run again. How many bare acknowledgements a
 /// TCP conversation has is a matter of time: on a busy machine iptables differs from itself.
-fn compare_steadily(case: &Case, right: &Engine) -> anyhow::Result<Vec<String>> {
-    let mut differences = compare(case, &Engine::Iptables, right)?;
+fn steadily(
+    case: &Case,
+    mut tried: impl FnMut(&Case) -> Result<Vec<String>>,
+) -> Result<Vec<String>> {
+    let mut differences = tried(case)?;
     if !differences.is_empty() {
-        let again = compare(case, &Engine::Iptables, right)?;
+        let again = tried(case)?;
         println!("AGAIN   {}: {}", case.name, differences.join("\n"));
         differences.retain(|line| again.contains(line));
     }
@@ -119,7 +122,7 @@ fn compare_all(right: &Engine, cases: &[Case]) -> Vec<String> {
     let mut found = Vec::new();
     let (mut same, mut steps, start) = (0, 0, Instant::now());
     for case in cases {
-        match compare_steadily(case, right) {
+        match steadily(case, |case| compare(case, &Engine::Iptables, right)) {
             Ok(differences) if differences.is_empty() => {
                 same += 1;
                 steps += case.steps.len();
@@ -259,20 +262,15 @@ fn tap_changes_nothing() {
     }
     let _guard = lock();
     let (mut found, mut seen) = (Vec::new(), 0);
-    let mut tried = |case: &Case| {
-        let plain = engine::run(case, &Engine::Iptables, None, Reading::AtEnd).expect("run");
-        let observed = engine::observe(case, Asked::Packet).expect("run with a tap");
-        seen += observed.sightings.len();
-        report::differences(case, &plain, &observed.run, ("plain", "tapped"))
-    };
     for case in &cases() {
-        let mut differences = tried(case);
-        if !differences.is_empty() {
-            let again = tried(case);
-            println!("AGAIN   {}: {}", case.name, differences.join("\n"));
-            differences.retain(|line| again.contains(line));
-        }
-        found.extend(differences);
+        let differences = steadily(case, |case| {
+            let plain = engine::run(case, &Engine::Iptables, None, Reading::AtEnd)?;
+            let observed = engine::observe(case, Asked::Packet)?;
+            seen += observed.sightings.len();
+            let names = ("plain", "tapped");
+            Ok(report::differences(case, &plain, &observed.run, names))
+        });
+        found.extend(differences.expect("run with a tap"));
     }
     println!("{seen} packets seen at hooks");
     assert!(

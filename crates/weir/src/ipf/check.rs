@@ -6,7 +6,7 @@
 use super::enforce;
 use super::files::{Reading, Rules};
 use crate::cmd::check::{self, NeverMatched, Size};
-use crate::exit::{Exit, failure};
+use crate::exit::Exit;
 use crate::input::told::{self, summary_in_words};
 use crate::input::{Message, ReadingArgs, messages};
 use crate::output::{Output, count, report};
@@ -69,11 +69,7 @@ fn enforced(rules: &mut Rules, args: &ReadingArgs) -> Option<Policy> {
         return None;
     }
     let (policy, found) = enforce::lower_rules(rules, args.netns.as_deref());
-    let notes = found.into_iter().map(|mut one| {
-        one.severity = one.severity.min(Severity::Note);
-        one
-    });
-    rules.diagnostics.extend(notes);
+    rules.diagnostics.extend(check::as_notes(found));
     policy
 }
 
@@ -126,8 +122,7 @@ pub fn check(args: &check::Args, out: &mut Output) -> anyhow::Result<Exit> {
         (false, _) => None,
         (true, Some(policy)) => Some(never_matched(policy, &rules)?),
         (true, None) => {
-            let message = "--unreachable: what is not enforced can't be looked through";
-            return Err(failure(Exit::Unsupported, message));
+            return Err(check::not_looked_through());
         }
     };
     let set = &rules.set;

@@ -6,7 +6,7 @@
 use super::enforce::find_owners;
 use super::load::{Loaded, load};
 use crate::cmd::check::{self, NeverMatched, Size};
-use crate::exit::{Exit, failure};
+use crate::exit::Exit;
 use crate::input::told::summary_in_words;
 use crate::input::{Message, messages};
 use crate::output::{Output, count, report};
@@ -49,8 +49,7 @@ pub fn run(args: &check::Args, out: &mut Output) -> anyhow::Result<Exit> {
     summary.size = Size::of(policy.as_ref());
     if args.unreachable && summary.ok {
         let Some(policy) = policy else {
-            let message = "--unreachable: what is not enforced can't be looked through";
-            return Err(failure(Exit::Unsupported, message));
+            return Err(check::not_looked_through());
         };
         summary.never_matched = Some(never_matched(&policy, &loaded)?);
     }
@@ -77,11 +76,7 @@ fn enforced(loaded: &mut Loaded, allow_unsupported: bool) -> Option<Policy> {
         frames: true,
     };
     let (policy, found) = lower(&loaded.program.ruleset, &loaded.sources, options);
-    let notes = found.into_iter().map(|mut one| {
-        one.severity = one.severity.min(Severity::Note);
-        one
-    });
-    loaded.program.diagnostics.extend(notes);
+    loaded.program.diagnostics.extend(check::as_notes(found));
     policy
 }
 

@@ -18,10 +18,24 @@ use crate::rules::Places;
 use serde::Serialize;
 use weir_policy::compare::{Options as ExactOptions, unreached};
 use weir_policy::model::{Policy, RuleId};
-use weir_policy::syntax::Severity;
+use weir_policy::syntax::{Diagnostic, Severity};
 
 /// What is said of sound rules that a host can't enforce.
 pub const REFUSED: &str = "apply would refuse them; the notes say why";
+
+/// What `apply` would say of sound rules, as notes.
+pub fn as_notes(found: Vec<Diagnostic>) -> impl Iterator<Item = Diagnostic> {
+    found.into_iter().map(|mut one| {
+        one.severity = one.severity.min(Severity::Note);
+        one
+    })
+}
+
+/// Why rules that nobody enforces have none that is never matched.
+pub fn not_looked_through() -> anyhow::Error {
+    let message = "--unreachable: what is not enforced can't be looked through";
+    failure(Exit::Unsupported, message)
+}
 
 /// Options of `weir check`.
 #[derive(Debug, clap::Args)]
