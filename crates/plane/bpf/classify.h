@@ -314,13 +314,19 @@ static __always_inline __u32 table_next(const __u8 *image, __u64 mask, __u32 tab
 	__u32 size = t->record, shift = t->shift, slot, at, live;
 	__u64 hash = table_hash(v6, src, dst, ports);
 
-	slot = hash >> (shift & 63);
-	slot = IMAGE_U32(image, mask, t->slots_at + slot * 4);
+	/* A slot's number, and behind it which bit of its filter is meant. */
+	at = hash >> ((shift - 2) & 63);
+	if (t->filters_at) {
+		live = IMAGE_U32(image, mask, t->filters_at + (at >> 5) * 4);
+		if (!(live >> (at & 31) & 1))
+			return WEIR_NONE;
+	}
+	slot = IMAGE_U32(image, mask, t->slots_at + (at >> 2) * 4);
 	/*
 	 * Most slots that are not empty hold records of other keys, which the filter tells for the
 	 * most part, or of entries behind what was found.
 	 */
-	live = slot >> (28 + (hash >> ((shift - 2) & 63) & 3)) & 1;
+	live = slot >> (28 + (at & 3)) & 1;
 	live &= below32((slot >> 26 & 3) * t->step, best);
 	if (!live)
 		return WEIR_NONE;

@@ -120,7 +120,7 @@ struct weir_hash_table {		/* layout::HashTable */
 	__u32 slots_at;
 	__u32 record;
 	__u32 groups_at;
-	__u32 records;
+	__u32 filters_at;	/* filters of all slots beside one another, or 0 */
 	__u32 step;		/* positions of one rank */
 };
 

@@ -8,8 +8,8 @@ use weir_engine::image::Image;
 use weir_engine::image::layout::Root;
 use weir_engine::lookup::{Key, Lookup};
 use weir_engine::packet::key_of;
-use weir_policy::model::{CtState, Family, Hook};
-use weir_testkit::random::{PacketSource, Shape, policy};
+use weir_policy::model::{CtState, Family, Hook, Policy};
+use weir_testkit::random::{PacketSource, Shape, boxes, policy};
 
 const STATES: [CtState; 5] = [
     CtState::Invalid,
@@ -37,10 +37,17 @@ fn compare(kernel: &Kernel, image: &Image, root_at: u32, key: &weir_engine::pack
 }
 
 fn run(seeds: std::ops::Range<u64>, shape: Shape, packets: usize) -> usize {
+    run_at(
+        seeds.map(|seed| (seed, policy(seed, shape))),
+        Hook::Input,
+        packets,
+    )
+}
+
+fn run_at(policies: impl Iterator<Item = (u64, Policy)>, hook: Hook, packets: usize) -> usize {
     let kernel = Kernel::load(1 << 25);
     let mut steps = 0;
-    for seed in seeds {
-        let policy = policy(seed, shape);
+    for (seed, policy) in policies {
         let compiled = match compile(&policy, &Options::default()) {
             // Jumps multiply rules in some random policies.
             Err(weir_engine::compile::Error::Steps { .. }) => continue,
@@ -55,7 +62,7 @@ fn run(seeds: std::ops::Range<u64>, shape: Shape, packets: usize) -> usize {
             } else {
                 Family::V6
             };
-            let packet = source.packet(family, Hook::Input);
+            let packet = source.packet(family, hook);
             let mut key = key_of(&packet);
             key.state = STATES[number % 5] as u8;
             key.in_class = (number % (image.header().patterns as usize + 1)) as u16;
@@ -86,4 +93,19 @@ fn lookups_of_many_words_are_equal() {
     };
     let steps = run(1000..1012, shape, 25);
     assert!(steps > 10_000, "only {steps} steps compared");
+}
+
+/// Tables of boxes, and tables of sources, whose filters stand beside one another.
+#[test]
+fn lookups_in_hashed_tables_are_equal() {
+    let policies = (0..8).map(|seed| {
+        let policy = match seed % 4 {
+            0 => boxes::policy(seed, Family::V6, 2500),
+            1 => boxes::policy(seed, Family::V4, 2500),
+            _ => boxes::sources(seed, 4000),
+        };
+        (seed, policy)
+    });
+    let steps = run_at(policies, Hook::Forward, 300);
+    assert!(steps > 3_000, "only {steps} steps compared");
 }

@@ -191,9 +191,14 @@ fn after_each_change_the_image_equals_the_evaluator() {
 #[test]
 fn large_sets_change_in_place() {
     let mut all = Done::default();
-    for (seed, family) in [(1, Family::V4), (2, Family::V4), (3, Family::V6)] {
-        let done = changing(seed, boxes::policy(seed, family, 2500), 150, 60);
-        println!("{family:?} {done:?}");
+    for (seed, model) in [
+        (1, boxes::policy(1, Family::V4, 2500)),
+        (2, boxes::policy(2, Family::V4, 2500)),
+        (3, boxes::policy(3, Family::V6, 2500)),
+        (4, boxes::sources(4, 4000)),
+    ] {
+        let done = changing(seed, model, 150, 60);
+        println!("{seed} {done:?}");
         all.in_place += done.in_place;
         all.rebuilt += done.rebuilt;
     }

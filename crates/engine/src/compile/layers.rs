@@ -75,6 +75,8 @@ pub struct Made {
 pub struct Spare {
     /// The tables.
     pub tables: Vec<HashTable>,
+    /// Bytes of all their records, as they were built.
+    pub record_bytes: u64,
     /// The number of each service that their records can name.
     pub units: QuickMap<Unit, u32>,
     /// Whether records leave ports to services.
@@ -107,12 +109,13 @@ impl Layers<'_> {
             made.hashed = terms.len() - hashed.rest.len();
             let fold = self.services(&hashed, root, writer);
             made.worst_loads += vectors::fold_loads(&fold)
-                + hashed.tables.len() as u32 * (2 + 7 * GROUP_MAX as u32);
+                + hashed.tables.len() as u32 * (3 + 7 * GROUP_MAX as u32);
             terms = hashed.rest;
             if self.room {
                 spare = Spare {
                     cost: tables::TABLE_COST * hashed.tables.len() as f64,
                     tables: hashed.tables,
+                    record_bytes: hashed.record_bytes,
                     units: hashed.units,
                     with_ports: hashed.with_ports,
                     ..spare

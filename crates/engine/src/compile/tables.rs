@@ -48,6 +48,12 @@ const SCAN_COST: f64 = 1.5;
 /// What one more chunk costs.
 const CHUNK_COST: f64 = 30.0;
 
+/// Tables whose filters stand beside one another: with more, the kernel asks for the next slot
+/// while it waits for one.
+const FILTERED_TABLES_MAX: usize = 3;
+/// The fewest slots for which they do: those of 32 KiB.
+const FILTERED_SLOTS_MIN: usize = 8192;
+
 /// Terms with the position of their entry.
 pub type Placed<'t> = (&'t Term, u32);
 
@@ -71,6 +77,8 @@ pub struct Item {
 pub struct Hashed<'t> {
     /// Tables, with their sections written.
     pub tables: Vec<HashTable>,
+    /// Bytes of all their records.
+    pub record_bytes: u64,
     /// How services are told.
     pub folded: Folded,
     /// What of them ports tell.
@@ -279,7 +287,8 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
     if open.is_empty() {
         return None;
     }
-    let mut tables = Vec::new();
+    let (mut tables, mut filters) = (Vec::new(), Vec::new());
+    let mut record_bytes = 0;
     let replicas_max = choose::replicas_max(terms.len(), layers.lean);
     let (mut cost, _) = rest_cost(&rest, &open, terms, layers);
     let packets = sampled::packets(terms, layers.services, layers.family, choose::PACKETS);
@@ -310,16 +319,28 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
         }
         cost = less;
         tables.push(filled.write(writer));
+        record_bytes += filled.records.len() as u64;
+        filters.push(filled.filters);
         open = filled.left;
     }
     if tables.is_empty() {
         return None;
+    }
+    if tables.len() <= FILTERED_TABLES_MAX {
+        for (table, filters) in tables.iter_mut().zip(&filters) {
+            if filters.len() >= FILTERED_SLOTS_MIN {
+                let (pairs, _) = filters.as_chunks::<2>();
+                let bytes: Vec<u8> = pairs.iter().map(|[a, b]| a | b << 4).collect();
+                table.filters_at = writer.section(&bytes);
+            }
+        }
     }
     rest.extend(open.iter().map(|item| item.term));
     rest.sort_unstable();
     rest.dedup();
     Some(Hashed {
         tables,
+        record_bytes,
         folded: units.folded,
         ports: units.ports,
         services: units.count as u32,
@@ -333,6 +354,8 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
 struct Filled {
     table: HashTable,
     words: Vec<u32>,
+    /// Of each slot.
+    filters: Vec<u8>,
     records: Vec<u8>,
     left: Vec<Item>,
 }
@@ -413,13 +436,13 @@ fn fill(cut: &Cut, open: &[Item], terms: &[Placed], replicas_max: u128, layers: 
             Family::V4 => 32,
             Family::V6 => 64,
         },
-        records: taken.len() as u32,
         step,
         ..HashTable::default()
     };
     Filled {
         table,
         words,
+        filters,
         records,
         left,
     }

@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First word of every image: "weir".
 pub const MAGIC: u32 = 0x7269_6577;
 /// Raised with every change of the layout.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Byte offset of [`Header::checksum`].
 pub const CHECKSUM_AT: usize = 16;
 /// Sections begin at multiples of this.
@@ -213,8 +213,8 @@ pub struct HashTable {
     pub record: u32,
     /// Where groups begin.
     pub groups_at: u32,
-    /// Records in all groups.
-    pub records: u32,
+    /// Filters of all slots beside one another, four bits each, see [`super::slot`]; 0 without.
+    pub filters_at: u32,
     /// Positions of one rank, see [`slot_least`].
     pub step: u32,
 }

@@ -10,7 +10,8 @@ use crate::compile::span::Span;
 use crate::compile::tables::{Item, is_prefix, items};
 use crate::compile::term::Term;
 use crate::image::layout::{
-    GROUP_MAX, HashTable, SLOT_FILTER, SLOT_REACH, rank, slot, slot_offset, slot_records,
+    GROUP_MAX, HashTable, SLOT_FILTER, SLOT_REACH, filter_place, rank, slot, slot_offset,
+    slot_records,
 };
 use crate::lookup::slot_filter;
 use weir_policy::model::Family;
@@ -305,6 +306,11 @@ fn exchange(
         );
     }
     hand.store32(slot_at, new);
+    if table.filters_at != 0 {
+        let (at, shift) = filter_place(table.filters_at, number);
+        let others = word(hand.image, at) & !(15 << shift);
+        hand.store32(at, others | (new >> SLOT_FILTER) << shift);
+    }
     let old_at = table.groups_at + slot_offset(old);
     hand.room.leave(old_at, slot_records(old) * table.record);
     Ok(())

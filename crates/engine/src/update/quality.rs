@@ -38,12 +38,9 @@ impl Live {
     /// table then lie apart, and filters and ranks of their slots say less, which packets pay for
     /// with lines that are far away.
     fn is_rewritten(&self) -> bool {
-        let tables = self
-            .places
-            .iter()
-            .flat_map(|place| &place.root.spare.tables);
-        let bytes = tables.map(|table| u64::from(table.records) * u64::from(table.record));
-        self.room.small_bytes() > bytes.sum::<u64>().max(REWRITTEN_ENOUGH)
+        let places = self.places.iter();
+        let bytes: u64 = places.map(|place| place.root.spare.record_bytes).sum();
+        self.room.small_bytes() > bytes.max(REWRITTEN_ENOUGH)
     }
 
     /// Whether the image should be built anew.

@@ -65,6 +65,35 @@ pub fn rule(id: u32, family: Family, rng: &mut Rng) -> Rule {
 
 /// A policy of so many of them at FORWARD.
 pub fn policy(seed: u64, family: Family, rules: u32) -> Policy {
+    policy_of(seed, family, rules, rule)
+}
+
+/// A policy of so many IPv4 sources at FORWARD, which one table holds: by their number its filters
+/// stand beside one another.
+pub fn sources(seed: u64, rules: u32) -> Policy {
+    policy_of(seed, Family::V4, rules, |id, family, rng| Rule {
+        tests: vec![source(0x0a00_0000 | rng.u32(..1 << 16))],
+        ..rule(id, family, rng)
+    })
+}
+
+/// Packets from one address.
+pub fn source(address: u32) -> Test {
+    Test {
+        negate: false,
+        cond: Cond::Src(AddrMatch::Ranges(RangeSet::range(
+            address.into(),
+            address.into(),
+        ))),
+    }
+}
+
+fn policy_of(
+    seed: u64,
+    family: Family,
+    rules: u32,
+    mut rule: impl FnMut(u32, Family, &mut Rng) -> Rule,
+) -> Policy {
     let mut rng = Rng::with_seed(seed);
     let chain = Chain {
         name: "FORWARD".into(),

@@ -5,10 +5,10 @@ use crate::image::layout::{
     AddressMap, CHUNK_FLAGS_MAX, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC, DIM_SRC_PORT,
     Entry, FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING, FLAG_VERDICT, FOLD_APART,
     Fold, HashTable, IpfWith, Leaf, Learner, Lifetimes, Map, OPS_MAX, Op, Pattern, Prefixes4,
-    RULES_MAX, Record4, Record6, Root, SERVICES_MAX, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX,
-    TEST_ASIDE, TEST_CT, TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH, TEST_LAST, TEST_LEARN,
-    TEST_LEARNED, TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test,
-    is_reject, slot_offset, slot_records,
+    RULES_MAX, Record4, Record6, Root, SERVICES_MAX, SLOT_FILTER, SPLITS_MAX, STEPS_MAX, Split,
+    TABLES_MAX, TEST_ASIDE, TEST_CT, TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH, TEST_LAST,
+    TEST_LEARN, TEST_LEARNED, TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS,
+    TESTS_MAX, Test, filter_place, is_reject, slot_offset, slot_records,
 };
 use std::cell::Cell;
 
@@ -275,6 +275,9 @@ impl Checker<'_, '_> {
         hold((34..64).contains(&table.shift), "the number of slots")?;
         let slots = 1u32 << (64 - table.shift);
         self.array(table.slots_at, slots, 4, "slots")?;
+        if table.filters_at != 0 {
+            self.array(table.filters_at, slots / 8, 4, "filters")?;
+        }
         // Walkers may read the first record of an empty slot, and take nothing from it.
         self.array(table.groups_at, 1, record as usize, "groups")?;
         hold(table.groups_at.is_multiple_of(16), "where groups begin")?;
@@ -284,6 +287,11 @@ impl Checker<'_, '_> {
             let at = u64::from(table.groups_at) + u64::from(slot_offset(group));
             let end = at + u64::from(count) * u64::from(record);
             hold(count == 0 || (at >= 64 && end <= self.length), "a group")?;
+            if table.filters_at != 0 {
+                let (word_at, shift) = filter_place(table.filters_at, slot);
+                let word: u32 = self.image.read(word_at);
+                hold(word >> shift & 15 == group >> SLOT_FILTER, "a filter")?;
+            }
             for number in 0..count {
                 self.record(at as u32 + number * record, record, root)?;
             }
