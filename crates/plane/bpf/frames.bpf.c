@@ -15,6 +15,7 @@
 #include "meta.h"
 #include "parse.h"
 #include "report.h"
+#include "testing.h"
 #include "walk.h"
 #include "classes.h"
 #include "edit.h"
@@ -150,18 +151,6 @@ static __noinline int change(struct __sk_buff *skb, struct walk *w, __u8 tos)
 	    edit_mss(skb, at + w->packet.transport_offset, kernel->dev->mtu, &h))
 		return TCX_DROP;
 	return TCX_NEXT;
-}
-
-static __always_inline void testing_result(struct weir_control *c, const struct walk *w,
-					   __u32 verdict)
-{
-	if (!weir_testing)
-		return;
-	c->test.packet = w->packet;
-	c->test.verdict = verdict;
-	c->test.deciding = w->deciding;
-	c->test.result_mark = w->packet.mark;
-	c->test.short_way = 0;
 }
 
 static __always_inline int judge_seen(struct __sk_buff *skb, struct sk_buff___local *kernel,

@@ -17,6 +17,7 @@
 #include "refuse.h"
 #include "report.h"
 #include "sweep.h"
+#include "testing.h"
 #include "walk.h"
 #include "classes.h"
 #include "judge.h"
@@ -145,18 +146,6 @@ static __noinline void give_handoff(struct walk *w, const struct brought *b, boo
 	}
 	if (bpf_map_update_elem(&handoff, &w->seen.skb, &w->handoff, BPF_ANY))
 		weir_reason(WEIR_REASON_HANDOFF);
-}
-
-static __always_inline void testing_result(struct weir_control *c, const struct walk *w,
-					   __u32 verdict)
-{
-	if (!weir_testing)
-		return;
-	c->test.packet = w->packet;
-	c->test.verdict = verdict;
-	c->test.deciding = w->deciding;
-	c->test.result_mark = w->packet.mark;
-	c->test.short_way = 0;
 }
 
 /* Tests of the parser: the packet, and the one in an ICMP error. */

@@ -356,3 +356,24 @@ fn several_files_are_one_policy() {
     ]);
     assert_eq!(v6.expect(0).json()["rule"], "b.v6:3");
 }
+
+#[test]
+fn what_is_shown_as_json_has_one_shape_in_all_languages() {
+    let folder = Folder::new();
+    for (dialect, text) in [
+        ("iptables", GATE),
+        ("ipf", "block in all\n"),
+        ("hpux", "block in all\n"),
+        ("ipfw", "00100 allow ip from any to any\n"),
+    ] {
+        folder.file("rules", text);
+        let run = folder.weir(&["show", "--json", "--dialect", dialect, "rules"]);
+        let json = run.expect(0).json();
+        let file = &json["files"][0];
+        assert_eq!(json["schema"], 1, "{dialect}: {json}");
+        assert_eq!(file["dialect"], dialect, "{json}");
+        assert_eq!(file["name"], "rules", "{json}");
+        assert_eq!(file["text"], text, "{json}");
+        assert_eq!(file["lines"][0], text.lines().next().unwrap(), "{json}");
+    }
+}

@@ -28,6 +28,13 @@ fn beside(netns: &Namespace, line: &str) -> Beside {
     Beside(child)
 }
 
+/// Reads records of states.
+fn ipmon(folder: &Folder, args: &[&str]) -> Beside {
+    let args = [&["ipmon", "-o", "S", "--seconds", "30"], args].concat();
+    let monitor = command(&folder.0, &args).stdout(Stdio::piped()).spawn();
+    Beside(monitor.unwrap())
+}
+
 /// Whether a connection can be made.
 fn connects(netns: &Namespace, port: u16) -> bool {
     let line = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
@@ -71,22 +78,7 @@ fn a_connection_above_its_limit_is_reset_and_told() {
     eventually("the limit counts", || {
         stat(&["-L"]).out.contains("Unknown IP: 1\n")
     });
-    let args = [
-        "ipmon",
-        "--netns",
-        name,
-        "-o",
-        "S",
-        "--count",
-        "2",
-        "--seconds",
-        "30",
-    ];
-    let monitor = command(&folder.0, &args)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut monitor = Beside(monitor);
+    let mut monitor = ipmon(&folder, &["--netns", name, "--count", "2"]);
     eventually("records are read", || {
         assert!(!connects(&netns, 8080), "above the limit");
         monitor.0.try_wait().unwrap().is_some()
@@ -146,24 +138,7 @@ fn states_are_recorded_and_interfaces_have_addresses() {
          pass out quick on lo proto udp from any to lo/network\n",
     );
     folder.weir(&["apply", "--netns", name, "r"]).expect(0);
-    let args = [
-        "ipmon",
-        "--netns",
-        name,
-        "-o",
-        "S",
-        "-B",
-        "saved",
-        "--count",
-        "2",
-        "--seconds",
-        "30",
-    ];
-    let monitor = command(&folder.0, &args)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut monitor = Beside(monitor);
+    let mut monitor = ipmon(&folder, &["--netns", name, "-B", "saved", "--count", "2"]);
     let send = |address: &str| {
         let line = format!("exec 3<>/dev/udp/{address}/53 && echo >&3");
         netns.run(&["bash", "-c", &line]);

@@ -86,18 +86,7 @@ pub fn send_v4(socket: BorrowedFd<'_>, packet: &[u8], to: Ipv4Addr) -> io::Resul
     let mut address: libc::sockaddr_in = unsafe { std::mem::zeroed() };
     address.sin_family = libc::AF_INET as libc::sa_family_t;
     address.sin_addr.s_addr = u32::from(to).to_be();
-    // SAFETY: pointers and sizes are those of live values.
-    let sent = unsafe {
-        libc::sendto(
-            socket.as_raw_fd(),
-            packet.as_ptr().cast(),
-            packet.len(),
-            libc::MSG_DONTWAIT,
-            (&raw const address).cast(),
-            size_of_val(&address) as libc::socklen_t,
-        )
-    };
-    check(sent.min(0) as i32).map(drop)
+    send_to(socket, packet, &address)
 }
 
 /// Send a whole IPv6 packet; `scope` is the interface of a link-local address, or 0.
@@ -107,6 +96,11 @@ pub fn send_v6(socket: BorrowedFd<'_>, packet: &[u8], to: Ipv6Addr, scope: u32) 
     address.sin6_family = libc::AF_INET6 as libc::sa_family_t;
     address.sin6_addr.s6_addr = to.octets();
     address.sin6_scope_id = scope;
+    send_to(socket, packet, &address)
+}
+
+/// Send to an address, a socket address structure of its family.
+fn send_to<A>(socket: BorrowedFd<'_>, packet: &[u8], address: &A) -> io::Result<()> {
     // SAFETY: pointers and sizes are those of live values.
     let sent = unsafe {
         libc::sendto(
@@ -114,8 +108,8 @@ pub fn send_v6(socket: BorrowedFd<'_>, packet: &[u8], to: Ipv6Addr, scope: u32) 
             packet.as_ptr().cast(),
             packet.len(),
             libc::MSG_DONTWAIT,
-            (&raw const address).cast(),
-            size_of_val(&address) as libc::socklen_t,
+            std::ptr::from_ref(address).cast(),
+            size_of::<A>() as libc::socklen_t,
         )
     };
     check(sent.min(0) as i32).map(drop)

@@ -36,18 +36,50 @@ pub struct Args {
     pub json: bool,
 }
 
+/// The JSON of every language.
 #[derive(Debug, Serialize)]
-struct Shown {
+pub struct Shown {
     files: Vec<File>,
 }
 
+/// One text, printed back.
 #[derive(Debug, Serialize)]
-struct File {
+pub struct File {
     name: String,
     dialect: &'static str,
     family: Option<&'static str>,
     text: String,
     lines: Vec<String>,
+}
+
+impl File {
+    /// Of a text; `family` where it holds rules of one alone.
+    pub fn new(
+        name: String,
+        dialect: &'static str,
+        family: Option<&'static str>,
+        text: String,
+    ) -> Self {
+        File {
+            name,
+            dialect,
+            family,
+            lines: text.lines().map(str::to_owned).collect(),
+            text,
+        }
+    }
+}
+
+/// Prints texts, or their JSON.
+pub fn print(files: Vec<File>, out: &mut Output) -> anyhow::Result<Exit> {
+    if out.is_json() {
+        out.object(&report(Shown { files }))?;
+    } else {
+        for file in &files {
+            out.raw(file.text.as_bytes())?;
+        }
+    }
+    Ok(Exit::Done)
 }
 
 /// Shows.
@@ -81,15 +113,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
             }
         }
     };
-    let files: Vec<File> = files(&loaded);
-    if out.is_json() {
-        out.object(&report(Shown { files }))?;
-    } else {
-        for file in &files {
-            out.raw(file.text.as_bytes())?;
-        }
-    }
-    Ok(Exit::Done)
+    print(files(&loaded), out)
 }
 
 /// Puts the kernel's counters into the syntax trees. Rules that one line became count together, as
@@ -124,7 +148,7 @@ fn with_counters(kernel: &Kernel, mut loaded: Loaded) -> anyhow::Result<Loaded> 
 }
 
 fn files(loaded: &Loaded) -> Vec<File> {
-    let print = |parsed: &Parsed| match parsed {
+    let printed = |parsed: &Parsed| match parsed {
         Parsed::Rules(file) => (
             "iptables",
             match file.families().as_slice() {
@@ -140,14 +164,8 @@ fn files(loaded: &Loaded) -> Vec<File> {
         .parsed
         .iter()
         .map(|(source, parsed)| {
-            let (dialect, family, text) = print(parsed);
-            File {
-                name: loaded.name(*source),
-                dialect,
-                family,
-                lines: text.lines().map(str::to_owned).collect(),
-                text,
-            }
+            let (dialect, family, text) = printed(parsed);
+            File::new(loaded.name(*source), dialect, family, text)
         })
         .collect()
 }

@@ -6,6 +6,7 @@
 use super::enforce;
 use super::files::{Reading, Rules};
 use crate::cmd::check::{self, NeverMatched, Size};
+use crate::cmd::show;
 use crate::exit::Exit;
 use crate::input::told::{self, summary_in_words};
 use crate::input::{Message, ReadingArgs, messages};
@@ -194,11 +195,13 @@ fn text(out: &mut Output, summary: &Summary, cost: bool) -> anyhow::Result<()> {
     out.line(summary_in_words(summary.errors, summary.warnings))
 }
 
+/// All files as one text, beside what every language gives.
 #[derive(Debug, Serialize)]
 struct Shown {
     dialect: &'static str,
     text: String,
     lines: Vec<String>,
+    files: [show::File; 1],
 }
 
 /// Shows.
@@ -224,12 +227,18 @@ pub fn show_texts(
     }
     text += &print(&rules.file);
     if out.is_json() {
-        let lines = text.lines().map(str::to_owned).collect();
         let dialect = name_of(rules.file.language);
+        let names: Vec<&str> = texts.iter().map(|text| text.name.as_str()).collect();
         out.object(&report(Shown {
             dialect,
+            lines: text.lines().map(str::to_owned).collect(),
+            files: [show::File::new(
+                names.join(" "),
+                dialect,
+                None,
+                text.clone(),
+            )],
             text,
-            lines,
         }))?;
     } else {
         out.raw(text.as_bytes())?;

@@ -5,29 +5,15 @@
 
 use super::facts::FactArgs;
 use super::load::load_sound;
+use crate::cmd::show;
 use crate::exit::Exit;
 use crate::input::ReadingArgs;
 use crate::kernel::Kernel;
-use crate::output::{Output, report};
-use serde::Serialize;
+use crate::output::Output;
 use std::path::PathBuf;
 use weir_policy::dialect::ipfw::command::Switches;
 use weir_policy::dialect::ipfw::print::listing;
 use weir_policy::dialect::ipfw::{DEFAULT_RULE, Ruleset};
-
-#[derive(Debug, Serialize)]
-struct Shown {
-    files: Vec<File>,
-}
-
-#[derive(Debug, Serialize)]
-struct File {
-    name: String,
-    dialect: &'static str,
-    family: Option<&'static str>,
-    text: String,
-    lines: Vec<String>,
-}
 
 /// Shows. What can't be honoured is printed like everything else.
 pub fn run(
@@ -42,7 +28,7 @@ pub fn run(
     };
     let loaded = load_sound(files, facts.settings()?, &reading)?;
     let text = canonical(&loaded.program.ruleset);
-    print(loaded.names.join(" "), text, out)
+    show::print(vec![file(loaded.names.join(" "), text)], out)
 }
 
 /// Shows the rules that are enforced.
@@ -58,24 +44,11 @@ pub fn enforced(kernel: &Kernel, counters: bool, out: &mut Output) -> anyhow::Re
         .into_iter()
         .map(|source| source.name)
         .collect();
-    print(names.join(" "), text, out)
+    show::print(vec![file(names.join(" "), text)], out)
 }
 
-fn print(name: String, text: String, out: &mut Output) -> anyhow::Result<Exit> {
-    if !out.is_json() {
-        out.raw(text.as_bytes())?;
-        return Ok(Exit::Done);
-    }
-    out.object(&report(Shown {
-        files: vec![File {
-            name,
-            dialect: super::load::DIALECT,
-            family: None,
-            lines: text.lines().map(str::to_owned).collect(),
-            text,
-        }],
-    }))?;
-    Ok(Exit::Done)
+fn file(name: String, text: String) -> show::File {
+    show::File::new(name, super::load::DIALECT, None, text)
 }
 
 /// The rule set as text that reads back: what isn't a rule as commands, rules as listed.
