@@ -8,7 +8,7 @@
 
 #include <linux/types.h>
 
-#define WEIR_ABI_VERSION 10
+#define WEIR_ABI_VERSION 11
 
 enum weir_hook {
 	WEIR_HOOK_PREROUTING = 0,	/* numbers of NF_INET_* */
@@ -352,6 +352,8 @@ enum weir_policy_bits {
 	WEIR_AT_PREROUTING = 1 << 3,
 	WEIR_AT_POSTROUTING = 1 << 4,
 	WEIR_POLICY_FRAMES = 1 << 5,	/* frames have roots of their own */
+	WEIR_POLICY_ANSWERS_PASS = 1 << 6,	/* answers of rejects leave past the rules */
+	WEIR_POLICY_RESETS_PASS = 1 << 7,	/* of those the resets do */
 	WEIR_POLICY_DEFRAGMENT = 1 << 16,	/* IPv6: one bit higher */
 	WEIR_POLICY_HANDOFF = 1 << 18,	/* rules change what later hooks or the wire must see */
 	WEIR_POLICY_EARLY_STATE = 1 << 19,	/* PREROUTING or POSTROUTING ask about flows */

@@ -26,6 +26,10 @@ pub const PLACES_V4: u32 = 0x1f;
 pub const PLACES_V6: u32 = 0x1f00;
 /// Frames have roots of their own ([`weir_policy::model::Root::is_of_frames`]).
 pub const FRAMES: u32 = 1 << 5;
+/// Answers of rejects leave past the rules.
+pub const ANSWERS_PASS: u32 = 1 << 6;
+/// Of those the resets do.
+pub const RESETS_PASS: u32 = 1 << 7;
 /// Fragments of IPv4 are put together before the hooks.
 pub const DEFRAGMENT_V4: u32 = 1 << 16;
 /// Fragments of IPv6 are.

@@ -5,8 +5,8 @@
 //! flows: so does iptables, whose port matches see the first fragment alone.
 
 use weir_policy::model::{
-    ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, ReversePath, Root, Rule, Table,
-    Test,
+    Answers, ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, ReversePath, Root, Rule,
+    Table, Test,
 };
 
 use crate::hooks;
@@ -138,6 +138,11 @@ impl Needs {
         if policy.checks_source {
             needs.bits |= hooks::REVERSE_PATH;
         }
+        needs.bits |= match policy.answers {
+            Answers::Judged => 0,
+            Answers::ResetsPass => hooks::RESETS_PASS,
+            Answers::Pass => hooks::ANSWERS_PASS,
+        };
         for root in needs.roots.clone() {
             needs.bits |= match root.is_of_frames() {
                 true => hooks::FRAMES,

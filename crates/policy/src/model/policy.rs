@@ -193,6 +193,20 @@ pub struct Policy {
     /// ip_tables has it, the packet is dropped there. TCP segments whose header contradicts itself
     /// are dropped by conditions on their options either way.
     pub short_goes_on: bool,
+    /// Whether answers of rejects meet the rules on their own way out.
+    pub answers: Answers,
+}
+
+/// Which of the packets that answer rejected ones leave past the rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answers {
+    /// None: they are packets of this host, as iptables has it.
+    #[default]
+    Judged,
+    /// Resets of TCP; ICMP errors meet the rules, as ipfw has it.
+    ResetsPass,
+    /// All, as IPFilter has it.
+    Pass,
 }
 
 impl Policy {

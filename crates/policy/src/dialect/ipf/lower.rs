@@ -9,8 +9,7 @@
 //!
 //! Where rules keep states, each list begins with a look at them (`keep`), and with what groups say
 //! of ICMP errors about them (`errors`).
-//!
-//! Not here yet, refused by name: whatever sends packets elsewhere, and conditions that
+//! Refused by name: whatever sends packets elsewhere, and conditions that
 //! [`crate::model::Packet`] has no field for. `eval::ipf` is the meaning; tests compare both.
 
 mod answers;
@@ -107,6 +106,7 @@ pub fn lower(
             sources: sources.names(),
             rule_count: set.rules.len() as u32,
             short_goes_on: true,
+            answers: crate::model::Answers::Pass,
             states_max: options.states_max.min(STATES_MAX),
             lifetimes: options.lifetimes,
             icmp_heads: errors::names(set),

@@ -30,12 +30,13 @@ impl Parser<'_, '_, '_> {
             return;
         }
         if rule.direction == Direction::Out {
-            let message = "an outbound packet is not answered; the sender gets an error".to_owned();
+            let message = "an outbound packet is not answered, only dropped".to_owned();
             self.warn(
                 "no-answer",
                 at,
                 message,
-                "the verdict is reported all the same",
+                "a program that sends UDP gets an error, one that connects waits; \
+                 block what comes back, or where it comes from, to answer",
             );
         } else if rule.answer == Some(Return::Rst)
             && rule.fields().and_then(|fields| fields.proto) != Some(Proto::Number(protocols::TCP))

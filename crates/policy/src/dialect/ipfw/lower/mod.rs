@@ -36,7 +36,7 @@ use super::shaping;
 use super::{LoadedRule, Ruleset};
 use crate::eval::ipfw::{CALLS_MAX, Pass};
 use crate::model::{
-    Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, HistoryId, HistoryKind,
+    Answers, Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, HistoryId, HistoryKind,
     HistoryObject, Hook, Origin, Policy, RangeSet, Root, Rule, RuleId, SourceId, Statistic, Test,
     Verdict,
 };
@@ -82,6 +82,7 @@ pub fn lower(
             sources: sources.names(),
             rule_count: hidden + 1,
             short_goes_on: true,
+            answers: Answers::ResetsPass,
             ..Policy::default()
         },
         hidden: RuleId(hidden),
