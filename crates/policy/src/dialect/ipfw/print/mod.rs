@@ -2,8 +2,10 @@
 //!
 //! In: rules and rule sets. Out: text that reads back to the same thing. Where the original
 //! prints what it can't read itself (`ext6hdr`, an `or` that nothing follows, several limit
-//! fields), the readable spelling is printed.
+//! fields, a protocol or an address that would be read otherwise where it moves to), the readable
+//! spelling is printed.
 
+mod back;
 pub mod dummynet;
 pub mod listing;
 mod pattern;

@@ -1,10 +1,12 @@
 //! A rule as `ipfw list` prints it, without number, counters and set.
 //!
 //! In: a [`Rule`]. Out: its text. Protocols, addresses and ports that options named move into the
-//! `from ... to ...` part when that part was written; alternatives move only as a whole.
+//! `from ... to ...` part when that part was written; alternatives move only as a whole. Where that
+//! form of the original would be read as another rule, less moves ([`super::back`]).
 
 use super::super::ast::{Action, Argument, Instruction, Pattern, Reject, Rule, StateKind};
 use super::super::names::{self, DSCP, LIMIT_FIELDS, LOG_DESTINATIONS, UNREACH, UNREACH6};
+use super::back::{self, Plan};
 use super::pattern;
 use crate::model::Family;
 use std::fmt::Write;
@@ -25,24 +27,22 @@ pub struct Form {
 /// The text of a rule.
 #[must_use]
 pub fn rule(rule: &Rule, form: Form) -> String {
-    let mut printer = Printer {
-        rule,
-        form,
-        out: String::new(),
-        printed: vec![false; rule.body.len()],
-        block: false,
-        have_proto: false,
-        have_src: false,
-        have_dst: false,
-        proto: 0,
+    let plan = match form.brief {
+        true => Plan::Canonical,
+        false => back::plan(rule, |plan| {
+            let mut printer = Printer::new(rule, Form::default(), plan);
+            printer.body();
+            printer.out
+        }),
     };
+    let mut printer = Printer::new(rule, form, plan);
     printer.whole();
     printer.out
 }
 
 /// The part of a rule that a pattern can move to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+pub(super) enum Class {
     Proto,
     Src,
     Dst,
@@ -51,7 +51,7 @@ enum Class {
     Other,
 }
 
-fn class(pattern: &Pattern) -> Class {
+pub(super) fn class(pattern: &Pattern) -> Class {
     match pattern {
         Pattern::Proto(_) | Pattern::Ip4 | Pattern::Ip6 => Class::Proto,
         Pattern::Src(_) => Class::Src,
@@ -65,6 +65,7 @@ fn class(pattern: &Pattern) -> Class {
 struct Printer<'r> {
     rule: &'r Rule,
     form: Form,
+    plan: Plan,
     out: String,
     printed: Vec<bool>,
     block: bool,
@@ -74,7 +75,22 @@ struct Printer<'r> {
     proto: u16,
 }
 
-impl Printer<'_> {
+impl<'r> Printer<'r> {
+    fn new(rule: &'r Rule, form: Form, plan: Plan) -> Self {
+        Self {
+            rule,
+            form,
+            plan,
+            out: String::new(),
+            printed: vec![false; rule.body.len()],
+            block: false,
+            have_proto: false,
+            have_src: false,
+            have_dst: false,
+            proto: 0,
+        }
+    }
+
     fn whole(&mut self) {
         let rule = self.rule;
         if let Some(units) = rule.probability {
@@ -104,8 +120,12 @@ impl Printer<'_> {
     }
 
     fn comment(&mut self) {
-        if let Some(text) = self.rule.comment() {
-            let _ = write!(self.out, " // {text}");
+        for one in &self.rule.body {
+            if let Pattern::Comment(text) = &one.pattern {
+                // A `not` that found nothing else falls on the comment, which then never holds.
+                let not = if one.negate { " not" } else { "" };
+                let _ = write!(self.out, "{not} // {text}");
+            }
         }
     }
 
@@ -169,6 +189,9 @@ impl Printer<'_> {
     }
 
     fn movable(&self, wanted: Class) -> Option<usize> {
+        if self.plan == Plan::Nothing {
+            return None;
+        }
         (0..self.rule.body.len()).find(|at| {
             !self.printed[*at]
                 && class(&self.rule.body[*at].pattern) == wanted
@@ -215,13 +238,16 @@ impl Printer<'_> {
             .filter(|at| first_of_group(*at))
             .collect();
         let six = |at: &usize| matches!(body[*at].pattern, Pattern::Ip6);
-        let chosen = starts
-            .iter()
-            .find(|at| six(at))
-            .or_else(|| starts.iter().find(|at| family(at)))
-            .or(starts.first())
-            .copied();
-        match chosen {
+        let chosen = match self.plan {
+            Plan::Canonical => starts
+                .iter()
+                .find(|at| six(at))
+                .or_else(|| starts.iter().find(|at| family(at)))
+                .or(starts.first()),
+            Plan::FirstProtocol => starts.first(),
+            Plan::Addresses | Plan::Nothing => None,
+        };
+        match chosen.copied() {
             Some(at) => self.group(at, "ip"),
             None => self.out += " ip",
         }
@@ -241,7 +267,9 @@ impl Printer<'_> {
             .filter(|at| class(&self.rule.body[*at].pattern) == port)
             .collect();
         // Several of them stay options.
-        if let [only] = ports[..] {
+        if let [only] = ports[..]
+            && self.plan != Plan::Nothing
+        {
             let in_block =
                 self.rule.body[only].or_next || only > 0 && self.rule.body[only - 1].or_next;
             if !in_block {
@@ -312,8 +340,7 @@ impl Printer<'_> {
         let text = match pattern {
             Pattern::Proto(number) => {
                 self.proto = *number & 0xff;
-                let name = u8::try_from(*number).ok().and_then(names::protocols::name);
-                let word = name.map_or_else(|| number.to_string(), str::to_owned);
+                let word = protocol(*number);
                 self.keyword(self.have_proto, "proto", &word)
             }
             Pattern::Ip4 => self.keyword(self.have_proto, "proto", "ip4"),
@@ -350,6 +377,17 @@ impl Printer<'_> {
             true => format!(" {word} {value}"),
             false => format!(" {value}"),
         }
+    }
+}
+
+/// A protocol by the name that reads back: `ip` and `ipv6` are versions where rules are read.
+fn protocol(number: u16) -> String {
+    let known = u8::try_from(number).ok().and_then(names::protocols::name);
+    match (number, known) {
+        // What 16 bits keep of it.
+        (0, _) => "65536".to_owned(),
+        (41, _) | (_, None) => number.to_string(),
+        (_, Some(name)) => name.to_owned(),
     }
 }
 
