@@ -267,7 +267,21 @@ fn lines_are_logged_as_ipfw_writes_them() {
         lines[3],
         "ipfw: 150 Count ICMP:8.0 127.0.0.1 127.0.0.1 out via lo"
     );
-    assert!(packets(&folder, &host, 100) >= 3);
+    let before = packets(&folder, &host, 100);
+    assert!(before >= 3);
+    let said = ipfw(&folder, &host, "resetlog 100").expect(0).out;
+    assert_eq!(said, "Entry 100 logging count reset.\n");
+    let args = ["log", "--netns", &host.0, "--count", "2", "--seconds", "10"];
+    let follower = common::command(&folder.0, &args)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(connect(&host, "127.0.0.1", 23), "silent");
+    let said = String::from_utf8(follower.wait_with_output().unwrap().stdout).unwrap();
+    assert!(said.contains("ipfw: 100 Deny TCP 127.0.0.1:"), "{said}");
+    // What was counted stays.
+    assert!(packets(&folder, &host, 100) > before);
 }
 
 #[test]

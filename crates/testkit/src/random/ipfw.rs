@@ -382,6 +382,8 @@ const FRAME_OPTIONS: &[&str] = &[
     "{ MAC any 02:55:00:00:00:03 or not mac-type 0x0800 }",
     "src-mac table(macs)",
     "not dst-mac table(macs)",
+    "dst-mac table(macs,46)",
+    "not src-mac table(macs,46)",
     "lookup src-mac macs",
     "not lookup dst-mac macs",
 ];

@@ -42,7 +42,7 @@ struct Summary {
 /// Checks.
 pub fn run(args: &check::Args, out: &mut Output) -> anyhow::Result<Exit> {
     let files = &args.files;
-    let mut loaded = load(&files.files, args.facts.settings()?, &files.reading)?;
+    let mut loaded = load(&files.files, &args.facts, &files.reading)?;
     let policy = enforced(&mut loaded, files.reading.allow_unsupported);
     loaded.tell(Severity::Note);
     let mut summary = summary(&loaded, files.reading.allow_unsupported, policy.is_some());

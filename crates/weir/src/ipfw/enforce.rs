@@ -40,7 +40,11 @@ pub fn settings_text(settings: &Settings) -> String {
 }
 
 /// The settings that texts give.
-fn settings_of(texts: &[SavedSource], ids: &[SourceId], found: &mut Vec<Diagnostic>) -> Settings {
+pub fn settings_of(
+    texts: &[SavedSource],
+    ids: &[SourceId],
+    found: &mut Vec<Diagnostic>,
+) -> Settings {
     let mut settings = Settings::default();
     for (text, id) in texts.iter().zip(ids) {
         let mut start = 0;

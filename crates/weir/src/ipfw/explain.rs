@@ -61,6 +61,9 @@ struct Explanation {
 #[derive(Debug, Serialize)]
 struct PassReport {
     pass: &'static str,
+    /// The pass of the link layer.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    frame: bool,
     interface: String,
     verdict: &'static str,
     rule: Option<u32>,
@@ -82,8 +85,7 @@ struct RuleReport {
 
 /// Explains.
 pub fn run(wanted: &Wanted<'_>, out: &mut Output) -> anyhow::Result<Exit> {
-    let settings = wanted.facts.settings()?;
-    let loaded = load_sound(wanted.files, settings, wanted.reading)?;
+    let loaded = load_sound(wanted.files, wanted.facts, wanted.reading)?;
     // Every test is told, so every rule is walked.
     let mut judging = Judge {
         evaluator: Evaluator::new(&loaded.program.ruleset),
@@ -172,6 +174,7 @@ fn pass_report(loaded: &Loaded, passed: &Passed) -> PassReport {
             Pass::In => "in",
             Pass::Out => "out",
         },
+        frame: passed.frame,
         interface: passed.interface.clone(),
         verdict: verdict_name(&judgement.outcome),
         rule: judgement.number(),
@@ -255,7 +258,8 @@ fn text(out: &mut Output, explanation: &Explanation, matched: bool) -> anyhow::R
             "" => String::new(),
             name => format!(" via {name}"),
         };
-        out.line(format!("{}{via}:", pass.pass))?;
+        let frame = if pass.frame { ", the frame" } else { "" };
+        out.line(format!("{}{via}{frame}:", pass.pass))?;
         if let Some(reason) = pass.reason {
             out.line(format!("  {reason}"))?;
         }

@@ -46,7 +46,11 @@ fn prefix(text: &str) -> Option<(Family, u128, u8)> {
 impl FactArgs {
     /// The settings: FreeBSD's, changed by the options.
     pub fn settings(&self) -> anyhow::Result<Settings> {
-        let mut settings = Settings::default();
+        self.settings_over(Settings::default())
+    }
+
+    /// Settings that a file gives, changed by the options.
+    pub fn settings_over(&self, mut settings: Settings) -> anyhow::Result<Settings> {
         for text in &self.sysctl {
             let form = "NAME=VALUE with a known name";
             let (name, value) = text.split_once('=').ok_or_else(|| wrong(text, form))?;

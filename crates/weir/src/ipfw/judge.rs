@@ -11,16 +11,24 @@ use weir_policy::dialect::ipfw::Settings;
 use weir_policy::eval::ipfw::{
     Among, Carried, Evaluator, Judgement, Outcome, Packet, Pass, Unjudged,
 };
-use weir_policy::model::{Hook, PacketType};
+use weir_policy::model::{Family, Hook, PacketType};
 
 /// One pass.
 pub struct Passed {
     /// Which.
     pub pass: Pass,
+    /// That of the link layer, told on its own.
+    pub frame: bool,
     /// Its interface.
     pub interface: String,
     /// What became of the packet.
     pub judgement: Judgement,
+}
+
+impl Passed {
+    fn stops(&self) -> bool {
+        self.judgement.outcome != Outcome::Accept
+    }
 }
 
 /// A frame's way.
@@ -108,6 +116,7 @@ pub fn judge(
         let stops = judgement.outcome != Outcome::Accept;
         list.push(Passed {
             pass,
+            frame: false,
             interface: match pass {
                 Pass::In => recv.clone(),
                 Pass::Out => xmit.clone(),
@@ -161,36 +170,71 @@ fn one_pass(
         .judge_among(&packet, carried, now_ms, &among))
 }
 
-/// Judges a packet in words at its hook.
+/// A packet in words as the link layer sees it. Words give the sender's address alone: the other
+/// is that of broadcasts, or 0.
+fn frame_of(packet: &weir_policy::model::Packet, seen: &Packet) -> Option<Packet> {
+    let source = packet.mac?;
+    let destination = match packet.packet_type {
+        PacketType::Broadcast => [0xff; 6],
+        _ => [0; 6],
+    };
+    let kind = match packet.family {
+        Family::V4 => 0x0800,
+        Family::V6 => 0x86dd,
+    };
+    Some(Packet {
+        layer2: true,
+        frame: Some((destination, source, kind)),
+        ..seen.clone()
+    })
+}
+
+/// Judges a packet in words at its hook; with `net.link.ether.ipfw=1` the frame that its hardware
+/// address is of as well, a received one before it, a sent one behind.
 pub fn judge_packet(
     evaluator: &mut Evaluator<'_>,
     packet: &weir_policy::model::Packet,
     hook: Hook,
     now_ms: u64,
 ) -> Judged {
-    let mut passes = Vec::new();
+    let mut passes: Vec<Passed> = Vec::new();
     let mut carried = None;
+    let ether = evaluator.ruleset().settings.ether_ipfw;
     for &pass in Packet::passes(hook) {
-        let seen = Packet::of(packet, pass);
-        let (judgement, interface) = match seen {
-            None => (Judgement::dropped(Unjudged::CutShort), String::new()),
-            Some(seen) => {
-                let carried = carried.get_or_insert_with(|| {
-                    let mut carried = Carried::of(&seen);
-                    carried.mark = packet.mark;
-                    carried
-                });
-                let judgement = evaluator.judge(&seen, carried, now_ms);
-                (judgement, seen.interface().to_owned())
-            }
+        let Some(seen) = Packet::of(packet, pass) else {
+            passes.push(Passed {
+                pass,
+                frame: false,
+                interface: String::new(),
+                judgement: Judgement::dropped(Unjudged::CutShort),
+            });
+            break;
         };
-        let stops = judgement.outcome != Outcome::Accept;
-        passes.push(Passed {
-            pass,
-            interface,
-            judgement,
+        let carried = carried.get_or_insert_with(|| {
+            let mut carried = Carried::of(&seen);
+            carried.mark = packet.mark;
+            carried
         });
-        if stops {
+        // A forwarded packet leaves in a frame whose addresses nobody told.
+        let told = ether && (pass == Pass::In || hook == Hook::Output);
+        let frame = frame_of(packet, &seen).filter(|_| told);
+        let mut views: Vec<Packet> = frame.into_iter().collect();
+        views.push(seen);
+        if pass == Pass::Out {
+            views.reverse();
+        }
+        for view in views {
+            passes.push(Passed {
+                pass,
+                frame: view.layer2,
+                interface: view.interface().to_owned(),
+                judgement: evaluator.judge(&view, carried, now_ms),
+            });
+            if passes.last().is_some_and(Passed::stops) {
+                break;
+            }
+        }
+        if passes.last().is_some_and(Passed::stops) {
             break;
         }
     }

@@ -4,7 +4,7 @@
 //! commands) in ipfw's words. Out: what ipfw would print; and where the command changed something,
 //! the changed rules in force, whole or not at all, with the counters of rules that are still
 //! there. Packets that are counted between reading the counters and the switch (milliseconds) are
-//! not carried over; lines counted by `logamount` start anew.
+//! not carried over; lines counted by `logamount` start anew, which is what `resetlog` is for.
 
 use super::enforce::{find_owners, settings_text};
 use super::load::{DIALECT, System};
@@ -18,7 +18,7 @@ use crate::output::{Output, stderr_colours};
 use crate::state::{Saved, SavedSource};
 use std::io::Read;
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_policy::dialect::ipfw::command::Switches;
+use weir_policy::dialect::ipfw::command::{Command, Switches};
 use weir_policy::dialect::ipfw::lower::{Options, lower};
 use weir_policy::dialect::ipfw::{
     Fault, Notes, Program, Ruleset, Step, parse_command, read_line, refusals, words,
@@ -26,7 +26,7 @@ use weir_policy::dialect::ipfw::{
 use weir_policy::syntax::diag::{Colour, render};
 use weir_policy::syntax::{Diagnostic, Severity, Sources, Span};
 
-/// The texts with settings in front of them.
+/// The texts with settings behind them, so that these win over lines in the texts.
 pub fn with_settings(texts: Vec<SavedSource>, given: &[String]) -> Vec<SavedSource> {
     if given.is_empty() {
         return texts;
@@ -36,7 +36,7 @@ pub fn with_settings(texts: Vec<SavedSource>, given: &[String]) -> Vec<SavedSour
         name: "--sysctl".to_owned(),
         text: lines.collect(),
     };
-    std::iter::once(settings).chain(texts).collect()
+    texts.into_iter().chain([settings]).collect()
 }
 
 /// A firewall script is no rule file; says what makes one of it.
@@ -85,6 +85,13 @@ pub struct Carried {
     pub found: Vec<Diagnostic>,
     /// How it ended.
     pub fault: Option<Fault>,
+    /// Lines are counted anew.
+    restarts_log: bool,
+}
+
+fn restarts_log(step: &Step) -> bool {
+    let resets = matches!(step.line.command, Command::Zero { .. });
+    resets && step.answer.fault.is_none()
 }
 
 /// Carries a command out on a rule set.
@@ -97,6 +104,7 @@ pub fn carry_out(command: &[String], ruleset: &mut Ruleset) -> Carried {
     let done = read_line(command, source, ruleset, &names, &mut notes);
     let mut found = notes.list;
     let (mut said, mut errors) = (String::new(), Vec::new());
+    let restarts = done.as_ref().is_ok_and(restarts_log);
     let fault = match done {
         Err(fault) => Some(fault),
         Ok(Step { line, answer }) => {
@@ -113,6 +121,7 @@ pub fn carry_out(command: &[String], ruleset: &mut Ruleset) -> Carried {
         sources,
         found,
         fault,
+        restarts_log: restarts,
     }
 }
 
@@ -174,6 +183,7 @@ pub fn carry_out_file(call: &Pathname<'_>, ruleset: &mut Ruleset) -> anyhow::Res
         .iter()
         .map(|step| step.answer.out.as_str())
         .collect();
+    let restarts_log = program.steps.iter().any(restarts_log);
     let mut found = program.diagnostics;
     found.retain(|one| one.severity >= Severity::Warning);
     if !found.iter().any(Diagnostic::is_error) {
@@ -185,6 +195,7 @@ pub fn carry_out_file(call: &Pathname<'_>, ruleset: &mut Ruleset) -> anyhow::Res
         sources,
         found,
         fault: None,
+        restarts_log,
     })
 }
 
@@ -214,7 +225,8 @@ pub fn run(command: &[String], netns: Option<&str>, out: &mut Output) -> anyhow:
         None => carry_out(command, &mut ruleset),
     };
     tell(&carried.found, &carried.sources);
-    if ruleset != before {
+    let sound = !carried.found.iter().any(Diagnostic::is_error);
+    if ruleset != before || carried.restarts_log && sound {
         // We have entered the namespace.
         find_owners(&mut ruleset, None);
         check(&carried, &saved, &ruleset)?;

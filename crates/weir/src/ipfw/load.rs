@@ -1,8 +1,11 @@
 //! Rule files of ipfw to a rule set.
 //!
-//! In: paths, settings. Out: a [`Loaded`] with the texts, the rule set and every message. Wrong
-//! lines are an error, as nothing may be judged by half a rule set.
+//! In: paths, settings, those of `# --sysctl` lines in the files among them. Out: a [`Loaded`] with
+//! the texts, the rule set and every message. Wrong lines are an error, as nothing may be judged by
+//! half a rule set.
 
+use super::enforce::settings_of;
+use super::facts::FactArgs;
 use crate::exit::{Exit, failure};
 use crate::input::{Answers, Hosts, ReadingArgs, read_files, told};
 use crate::state::SavedSource;
@@ -107,19 +110,13 @@ impl ipfw::Names for System {
 }
 
 /// Reads files; what is wrong with them is told, and is not yet an error.
-pub fn load(
-    files: &[PathBuf],
-    settings: ipfw::Settings,
-    reading: &ReadingArgs,
-) -> anyhow::Result<Loaded> {
+pub fn load(files: &[PathBuf], facts: &FactArgs, reading: &ReadingArgs) -> anyhow::Result<Loaded> {
     let names = System::default();
-    let mut loaded = Loaded {
-        sources: Sources::new(),
-        names: Vec::new(),
-        program: ipfw::Program::new(settings),
-    };
-    for mut one in read_files_or_commands(files)? {
-        reading.name_interfaces(&mut one);
+    let mut sources = Sources::new();
+    let mut texts = read_files_or_commands(files)?;
+    let mut ids = Vec::with_capacity(texts.len());
+    for one in &mut texts {
+        reading.name_interfaces(one);
         if one.text.starts_with("#!") {
             let name = &one.name;
             return Err(failure(
@@ -127,21 +124,30 @@ pub fn load(
                 format!("{name} is a script; `weir ipfw-record {name}` gives the rules it makes"),
             ));
         }
-        let id = loaded.sources.add(one.name.as_str(), one.text.as_str());
-        loaded.program.add(&one.text, id, &names);
-        loaded.names.push(one.name);
+        ids.push(sources.add(one.name.as_str(), one.text.as_str()));
     }
-    loaded.program.finish();
-    Ok(loaded)
+    let mut found = Vec::new();
+    let settings = facts.settings_over(settings_of(&texts, &ids, &mut found))?;
+    let mut program = ipfw::Program::new(settings);
+    program.diagnostics = found;
+    for (one, id) in texts.iter().zip(&ids) {
+        program.add(&one.text, *id, &names);
+    }
+    program.finish();
+    Ok(Loaded {
+        sources,
+        names: texts.into_iter().map(|one| one.name).collect(),
+        program,
+    })
 }
 
 /// Reads files that are to be judged by: told from warnings on, wrong lines are an error.
 pub fn load_sound(
     files: &[PathBuf],
-    settings: ipfw::Settings,
+    facts: &FactArgs,
     reading: &ReadingArgs,
 ) -> anyhow::Result<Loaded> {
-    let loaded = load(files, settings, reading)?;
+    let loaded = load(files, facts, reading)?;
     loaded.tell(Severity::Warning);
     let errors = loaded.errors(reading.allow_unsupported);
     told::check_errors(errors, loaded.only_unsupported())?;

@@ -89,8 +89,7 @@ struct Count {
 /// Replays.
 pub fn run(wanted: &Wanted<'_>, out: &mut Output) -> anyhow::Result<Exit> {
     let mut capture = Capture::open(wanted.capture)?;
-    let settings = wanted.facts.settings()?;
-    let loaded = load_sound(wanted.files, settings, wanted.reading)?;
+    let loaded = load_sound(wanted.files, wanted.facts, wanted.reading)?;
     let ruleset = &loaded.program.ruleset;
     let built = Built::of(ruleset);
     let mut judging = Judge {

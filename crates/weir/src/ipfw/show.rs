@@ -3,6 +3,7 @@
 //! In: rule files. Out: commands for tables, shaping and sets, then the rules by number; reading
 //! that again gives the same rule set. The default rule is not printed, as no file can set it.
 
+use super::enforce::settings_text;
 use super::facts::FactArgs;
 use super::load::load_sound;
 use crate::cmd::show;
@@ -26,15 +27,16 @@ pub fn run(
         allow_unsupported: true,
         ..reading.clone()
     };
-    let loaded = load_sound(files, facts.settings()?, &reading)?;
-    let text = canonical(&loaded.program.ruleset);
+    let loaded = load_sound(files, facts, &reading)?;
+    let ruleset = &loaded.program.ruleset;
+    let text = settings_text(&ruleset.settings) + &canonical(ruleset);
     show::print(vec![file(loaded.names.join(" "), text)], out)
 }
 
 /// Shows the rules that are enforced.
 pub fn enforced(kernel: &Kernel, counters: bool, out: &mut Output) -> anyhow::Result<Exit> {
     let (saved, ruleset) = super::live::enforced(kernel)?;
-    let text = super::enforce::settings_text(&ruleset.settings)
+    let text = settings_text(&ruleset.settings)
         + &match counters {
             true => super::tool::with_counters(&ruleset),
             false => canonical(&ruleset),

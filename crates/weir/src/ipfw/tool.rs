@@ -5,6 +5,7 @@
 //! is not asked, and what the command changes is kept only when the file is to be written; without
 //! one see [`live`].
 
+use super::enforce::settings_text;
 use super::facts::FactArgs;
 use super::live;
 use super::load::{Loaded, load_sound};
@@ -54,11 +55,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         allow_unsupported: true,
         ..ReadingArgs::default()
     };
-    let loaded = load_sound(
-        std::slice::from_ref(rules),
-        args.facts.settings()?,
-        &reading,
-    )?;
+    let loaded = load_sound(std::slice::from_ref(rules), &args.facts, &reading)?;
     let Loaded { program, .. } = loaded;
     let before = program.ruleset;
     let mut ruleset = before.clone();
@@ -92,7 +89,7 @@ fn keep(rules: &Path, write: bool, ruleset: &Ruleset) -> anyhow::Result<()> {
         return Ok(());
     }
     let beside = rules.with_extension("weir-new");
-    let text = with_counters(ruleset);
+    let text = settings_text(&ruleset.settings) + &with_counters(ruleset);
     std::fs::write(&beside, text)
         .and_then(|()| std::fs::rename(&beside, rules))
         .or_exit(Exit::Usage, format!("{name}: can't be written"))

@@ -299,10 +299,10 @@ pub enum Pattern {
     Mac(Mac, Mac),
     /// Ethernet types.
     MacType(Ranges),
-    /// Source hardware address in a table.
-    SrcMac(String),
-    /// Destination hardware address in a table.
-    DstMac(String),
+    /// Source hardware address in a table, and the value that the entry must have.
+    SrcMac(String, Option<TableValue>),
+    /// The same of the destination's.
+    DstMac(String, Option<TableValue>),
     /// User of the socket.
     Uid(u32),
     /// Group of the socket.

@@ -103,8 +103,12 @@ pub fn holds(pattern: &Pattern, context: &Context<'_>, found: &mut Found) -> Tru
                     .frame
                     .is_some_and(|(_, _, kind)| in_ranges(list, kind))
         }
-        Pattern::SrcMac(table) => mac_table(context, table, |frame| frame.1, found),
-        Pattern::DstMac(table) => mac_table(context, table, |frame| frame.0, found),
+        Pattern::SrcMac(table, value) => {
+            mac_table(context, (table, value.as_ref()), |frame| frame.1, found)
+        }
+        Pattern::DstMac(table, value) => {
+            mac_table(context, (table, value.as_ref()), |frame| frame.0, found)
+        }
         Pattern::Uid(id) => owner(context, |(uid, _)| uid == *id),
         Pattern::Gid(id) => owner(context, |(_, gid)| gid == *id),
         Pattern::Jail(_) | Pattern::SockArg | Pattern::Ipsec => false,
@@ -277,7 +281,7 @@ fn mac_number(address: [u8; 6]) -> u64 {
 
 fn mac_table(
     context: &Context<'_>,
-    table: &str,
+    (table, wanted): (&str, Option<&TableValue>),
     pick: impl Fn(([u8; 6], [u8; 6], u16)) -> [u8; 6],
     found: &mut Found,
 ) -> bool {
@@ -286,7 +290,7 @@ fn mac_table(
     };
     let table = context.ruleset.table(table);
     let value = table.and_then(|table| table.find_mac(mac_number(pick(frame))));
-    found.take(value)
+    found.take_if(value, wanted)
 }
 
 fn owner(context: &Context<'_>, test: impl Fn((u32, u32)) -> bool) -> bool {
@@ -424,7 +428,7 @@ fn lookup(
                 LookupKey::DstMac => frame.0,
                 _ => frame.1,
             };
-            return mac_table(context, name, pick, found);
+            return mac_table(context, (name, None), pick, found);
         }
         LookupKey::DstPort => packet.ports().map(|(_, port)| u32::from(port)),
         LookupKey::SrcPort => packet.ports().map(|(port, _)| u32::from(port)),

@@ -121,7 +121,9 @@ fn wanted_value(pattern: &Pattern) -> Option<&TableValue> {
     match pattern {
         Pattern::Src(Address::Table { value, .. })
         | Pattern::Dst(Address::Table { value, .. })
-        | Pattern::Flow { value, .. } => value.as_ref(),
+        | Pattern::Flow { value, .. }
+        | Pattern::SrcMac(_, value)
+        | Pattern::DstMac(_, value) => value.as_ref(),
         _ => None,
     }
 }

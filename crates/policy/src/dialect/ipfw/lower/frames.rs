@@ -14,7 +14,7 @@ use super::literal::{Asked, Refused, Scope};
 use super::reach;
 use super::states::look_of;
 use super::tables::view;
-use crate::dialect::ipfw::ast::{Action, LookupKey, Mac, Pattern, Rule};
+use crate::dialect::ipfw::ast::{Action, LookupKey, Mac, Pattern, Rule, TableValue};
 use crate::eval::ipfw::Pass;
 use crate::model::{
     Aside, Cond, Ethernet, Family, Flow, Hook, RangeSet, Root, Rule as ModelRule, Table,
@@ -63,9 +63,9 @@ impl Scope<'_> {
         if self.layer == Layer::Network {
             return constant(negate);
         }
-        let held = |name: &str| match asked.view {
+        let held = |name: &str, wanted: &Option<TableValue>| match asked.view {
             Some(view) => view.macs.clone(),
-            None => view(self.set.table(name), None).macs,
+            None => view(self.set.table(name), wanted.as_ref()).macs,
         };
         match asked.pattern {
             Pattern::Layer2 => constant(!negate),
@@ -81,8 +81,8 @@ impl Scope<'_> {
                 let kinds = RangeSet::from_ranges(list.iter().copied());
                 strict(Cond::Aside(Aside::Ethernet(Ethernet::Type(kinds))), negate)
             }
-            Pattern::SrcMac(table) => self.mac_among(true, held(table), negate),
-            Pattern::DstMac(table) => self.mac_among(false, held(table), negate),
+            Pattern::SrcMac(table, value) => self.mac_among(true, held(table, value), negate),
+            Pattern::DstMac(table, value) => self.mac_among(false, held(table, value), negate),
             _ => constant(negate),
         }
     }
@@ -105,8 +105,8 @@ impl Scope<'_> {
             | Pattern::Layer2
             | Pattern::Mac(..)
             | Pattern::MacType(_)
-            | Pattern::SrcMac(_)
-            | Pattern::DstMac(_)
+            | Pattern::SrcMac(..)
+            | Pattern::DstMac(..)
             | Pattern::Fib(_)
             | Pattern::Tagged(_)
             | Pattern::TaggedTableArg

@@ -136,8 +136,8 @@ impl Scope<'_> {
             Pattern::Layer2
             | Pattern::Mac(..)
             | Pattern::MacType(_)
-            | Pattern::SrcMac(_)
-            | Pattern::DstMac(_) => self.link(asked),
+            | Pattern::SrcMac(..)
+            | Pattern::DstMac(..) => self.link(asked),
             // Refused where they are read; with leave to go on they never hold.
             Pattern::Diverted(_) | Pattern::Jail(_) | Pattern::SockArg | Pattern::Ipsec => {
                 constant(negate)

@@ -30,7 +30,7 @@ pub(super) fn table_of(pattern: &Pattern) -> Option<&str> {
         Pattern::Src(Address::Table { name, .. })
         | Pattern::Dst(Address::Table { name, .. })
         | Pattern::Interface(_, InterfaceName::Table(name)) => Some(name),
-        Pattern::SrcMac(name) | Pattern::DstMac(name) => Some(name),
+        Pattern::SrcMac(name, _) | Pattern::DstMac(name, _) => Some(name),
         Pattern::Lookup { table, .. } | Pattern::Flow { table, .. } => Some(table),
         _ => None,
     }

@@ -217,8 +217,8 @@ pub fn option(pattern: &Pattern, by_name: bool) -> String {
         }
         Pattern::Mac(destination, source) => format!(" MAC {} {}", mac(destination), mac(source)),
         Pattern::MacType(list) => format!(" mac-type {}", ethernet(list, by_name)),
-        Pattern::SrcMac(name) => format!(" src-mac table({name})"),
-        Pattern::DstMac(name) => format!(" dst-mac table({name})"),
+        Pattern::SrcMac(name, value) => format!(" src-mac {}", table(name, value.as_ref())),
+        Pattern::DstMac(name, value) => format!(" dst-mac {}", table(name, value.as_ref())),
         Pattern::Flow { table: name, value } => format!(" flow {}", table(name, value.as_ref())),
         Pattern::Lookup { key, mask, table } => lookup(*key, *mask, table),
         other => small(other),

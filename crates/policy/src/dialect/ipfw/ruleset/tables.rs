@@ -131,7 +131,7 @@ impl Ruleset {
                 Pattern::Src(Address::Table { name, .. })
                 | Pattern::Dst(Address::Table { name, .. }) => (name, TableType::Addr),
                 Pattern::Interface(_, InterfaceName::Table(name)) => (name, TableType::Iface),
-                Pattern::SrcMac(name) | Pattern::DstMac(name) => (name, TableType::Mac),
+                Pattern::SrcMac(name, _) | Pattern::DstMac(name, _) => (name, TableType::Mac),
                 Pattern::Flow { table, .. } => (table, TableType::Flow(31)),
                 Pattern::Lookup { key, table, .. } => (table, kind_of(*key)),
                 _ => continue,
@@ -218,8 +218,8 @@ impl Ruleset {
             Pattern::Src(Address::Table { name: n, .. })
             | Pattern::Dst(Address::Table { name: n, .. })
             | Pattern::Interface(_, InterfaceName::Table(n))
-            | Pattern::SrcMac(n)
-            | Pattern::DstMac(n)
+            | Pattern::SrcMac(n, _)
+            | Pattern::DstMac(n, _)
             | Pattern::Flow { table: n, .. }
             | Pattern::Lookup { table: n, .. } => n == name,
             _ => false,
