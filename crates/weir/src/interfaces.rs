@@ -15,6 +15,18 @@ fn present() -> BTreeSet<String> {
     text.lines().filter_map(name).collect()
 }
 
+/// Those of some names that no interface here has.
+pub fn absent_among<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let present = present();
+    let names: BTreeSet<&str> = names.collect();
+    let missing = |name: &&str| !present.contains(*name);
+    names
+        .into_iter()
+        .filter(missing)
+        .map(str::to_owned)
+        .collect()
+}
+
 /// Names in rules from other systems that no interface here has.
 pub fn absent(policy: &Policy, language: Language) -> Vec<String> {
     match language {

@@ -53,11 +53,18 @@ pub fn enter(name: Option<&str>) -> anyhow::Result<()> {
 /// outlives the command, sees the same files as everybody else. Files named by the user must have
 /// been opened before.
 pub fn leave_private_mounts() -> anyhow::Result<()> {
-    match weir_plane::space::first_mounts() {
-        Some(mounts) => move_into_link_name_space(mounts.as_fd(), Some(LinkNameSpaceType::Mount))
-            .or_exit(Exit::Kernel, "can't leave the private mount namespace"),
-        None => Ok(()),
+    let Some(mounts) = weir_plane::space::first_mounts() else {
+        return Ok(());
+    };
+    // The kernel moves to the root of the other mounts (setns(2)).
+    let folder = std::env::current_dir();
+    move_into_link_name_space(mounts.as_fd(), Some(LinkNameSpaceType::Mount))
+        .or_exit(Exit::Kernel, "can't leave the private mount namespace")?;
+    if let Ok(folder) = folder {
+        // Where it isn't there for everybody, relative paths are refused as not found.
+        let _ = std::env::set_current_dir(folder);
     }
+    Ok(())
 }
 
 /// The namespace of this thread.

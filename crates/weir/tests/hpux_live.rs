@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Folder, Namespace, command};
+use common::{Folder, Namespace, Run, command};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -183,4 +183,117 @@ fn states_are_recorded_and_interfaces_have_addresses() {
     folder.weir(&["ipf", "-y", "--netns", name]).expect(0);
     send("127.0.0.2");
     assert!(hits().starts_with("1 block in quick on lo"), "{}", hits());
+}
+
+/// The program with rules on its standard input.
+fn fed(folder: &Folder, args: &[&str], input: &str) -> Run {
+    folder.file("fed", input);
+    folder.weir(&[args, &["-f", "fed"]].concat())
+}
+
+#[test]
+fn the_lists_of_both_families_are_kept_apart() {
+    if weir_plane::kernel_or_skip("the_lists_of_both_families").is_none() {
+        return;
+    }
+    let (folder, netns) = (Folder::new(), Namespace::new("hpsix"));
+    let name = netns.0.as_str();
+    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
+    let passes = |address: &str| {
+        let run = netns.run(&["ping", "-n", "-c", "1", "-W", "1", address]);
+        run.code == Some(0)
+    };
+    // What IPv4 and IPv6 may do: a pair.
+    let both = || (passes("127.0.0.1"), passes("::1"));
+    let hpux = ["ipf", "--dialect", "hpux", "--netns", name];
+    let ipf = |args: &[&str]| folder.weir(&[&hpux, args].concat()).expect(0);
+    let stat = |args: &[&str]| {
+        let args = [&["ipfstat", "--netns", name], args].concat();
+        folder.weir(&args).expect(0).out
+    };
+    // A rule without addresses is of the family of its file.
+    fed(
+        &folder,
+        &[&hpux, &["-6", "-Fa"][..]].concat(),
+        "block in all\n",
+    )
+    .expect(0);
+    assert_eq!(both(), (true, false));
+    let four = "pass in proto tcp from any to any\n";
+    fed(&folder, &[&hpux, &["-Fa"][..]].concat(), four).expect(0);
+    folder.file(
+        "p",
+        "table role = ipf type = tree number = 1 { 10.0.0.0/8; };\n",
+    );
+    for change in [
+        &["-Z"][..],
+        &["-s", "-I"],
+        &["-s"],
+        &["-y"],
+        &["-T", "min_ttl=4"],
+    ] {
+        ipf(change);
+        if change != ["-s", "-I"] {
+            assert_eq!(both(), (true, false), "{change:?}");
+        }
+    }
+    folder
+        .weir(&["ippool", "--netns", name, "-f", "p"])
+        .expect(0);
+    assert_eq!(both(), (true, false));
+    assert_eq!(stat(&["-i"]), four);
+    assert_eq!(stat(&["-6", "-i"]), "block in all\n");
+    assert_eq!(stat(&["-6", "-in"]), "@0:1 block in all\n");
+
+    // The same words in both files: each is removed and flushed alone.
+    folder.file("ipf.conf", "block in all\n");
+    folder.file("ipf6.conf", "block in all\n");
+    let apply = ["apply", "--dialect", "hpux", "--netns", name];
+    let apply = || {
+        let files = ["ipf.conf", "ipf6.conf"];
+        folder.weir(&[&apply[..], &files].concat()).expect(0)
+    };
+    apply();
+    assert_eq!(both(), (false, false));
+    fed(&folder, &[&hpux, &["-r"][..]].concat(), "block in all\n").expect(0);
+    assert_eq!(both(), (true, false));
+    apply();
+    ipf(&["-6", "-Fa"]);
+    assert_eq!(both(), (false, true));
+    // A file of any name; what is kept with it is of its family too.
+    folder.file("rules", "block in all\n");
+    let other = ["apply", "--dialect", "hpux", "-6", "--netns", name, "rules"];
+    folder.weir(&other).expect(0);
+    ipf(&["-Z"]);
+    assert_eq!(both(), (true, false));
+}
+
+#[test]
+fn families_of_texts_are_said_and_printed() {
+    let folder = Folder::new();
+    folder.file("ipf.conf", "block in all\n");
+    folder.file("ipf6.conf", "block in all\npass in proto tcp all\n");
+    let show = |files: &[&str]| {
+        let args = [&["show", "--dialect", "hpux"], files].concat();
+        folder.weir(&args).expect(0).out
+    };
+    let shown = show(&["ipf.conf", "ipf6.conf"]);
+    let six = "# --family ipv6\nblock in all\npass in proto tcp from any to any\n";
+    assert_eq!(shown, format!("# --family ipv4\nblock in all\n{six}"));
+    folder.file("shown", &shown);
+    assert_eq!(show(&["shown"]), shown);
+    assert_eq!(show(&["ipf.conf"]), "block in all\n");
+
+    let rule = "pass in proto ipv6-icmp all icmpv6-type 128\npass in from 2001:db8::1 to any\n";
+    folder.file("odd", rule);
+    let check = |args: &[&str]| folder.weir(&[&["check", "--dialect", "hpux"], args].concat());
+    let wrong = check(&["odd"]).expect(1).err;
+    assert!(wrong.contains("give it with -6"), "{wrong}");
+    check(&["-6", "odd"]).expect(0);
+    folder.file("marked", &format!("# --family ipv6\n{rule}"));
+    check(&["marked"]).expect(0);
+    folder.file("marked", "# --family ipv5\npass in all\n");
+    assert!(check(&["marked"]).expect(1).err.contains("marked:1:12"));
+    folder.file("v4", "*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n");
+    folder.weir(&["check", "-6", "v4"]).expect(2);
 }

@@ -280,9 +280,12 @@ fn kept_states_are_listed_and_counted() {
         "{listed}"
     );
     assert!(listed.contains("\tinterfaces: in lo,"), "{listed}");
+    send(&netns, "udp", 99);
+    let verbose = stat(&["-ov"]).expect(0).out;
+    assert_eq!(verbose, rule.replace("state\n", "state # count 2\n"));
     let counts = stat(&["-s"]).expect(0).out;
     assert!(
-        counts.starts_with("1\tactive entries\n1\tstates added\n"),
+        counts.starts_with("2\tactive entries\n2\tstates added\n"),
         "{counts}"
     );
     let top = stat(&["-t"]).expect(0).out;
@@ -293,5 +296,76 @@ fn kept_states_are_listed_and_counted() {
     assert!(
         top.lines().nth(2).unwrap().contains("127.0.0.1,99"),
         "{top}"
+    );
+}
+
+#[test]
+fn lists_are_changed_while_filtering_is_off() {
+    if weir_plane::kernel_or_skip("lists_are_changed_while_filtering_is_off").is_none() {
+        return;
+    }
+    let (folder, netns) = (Folder::new(), Namespace::new("off"));
+    let name = netns.0.as_str();
+    folder.file("r", "block in all\n");
+    folder.file("more", "block in from 1.1.1.1/32 to any\n");
+    let ipf = |args: &[&str]| folder.weir(&[&["ipf", "--netns", name], args].concat());
+    let list = || {
+        folder
+            .weir(&["ipfstat", "--netns", name, "-i"])
+            .expect(0)
+            .out
+    };
+    ipf(&["-f", "r"]).expect(0);
+    ipf(&["-D"]).expect(0);
+    let told = ipf(&["-f", "more"]).expect(0).err;
+    assert!(told.contains("filtering is off"), "{told}");
+    assert_eq!(list(), "", "it stays off");
+    ipf(&["-E"]).expect(0);
+    let both = "block in all\nblock in inet from 1.1.1.1/32 to any\n";
+    assert_eq!(list(), both);
+    ipf(&["-D"]).expect(0);
+    ipf(&["-Fa", "-f", "more"]).expect(0);
+    ipf(&["-D"]).expect(0);
+    assert_eq!(list(), "");
+    ipf(&["-E"]).expect(0);
+    assert_eq!(list(), "block in inet from 1.1.1.1/32 to any\n");
+    // What was kept is over once rules are applied.
+    ipf(&["-D"]).expect(0);
+    folder.weir(&["apply", "--netns", name, "r"]).expect(0);
+    ipf(&["-Fa"]).expect(0);
+    ipf(&["-f", "r"]).expect(0);
+    assert_eq!(list(), "block in all\n");
+}
+
+#[test]
+fn files_are_found_from_the_folder_that_a_command_began_in() {
+    if weir_plane::kernel_or_skip("files_are_found_from_the_folder").is_none() {
+        return;
+    }
+    let (folder, netns) = (Folder::new(), Namespace::new("rel"));
+    let name = netns.0.as_str();
+    folder.file("r", "block in quick from pool/1 to any\n");
+    folder.file("addresses", "192.0.2.1\n");
+    let table = "table role = ipf type = tree number = 1 { \"file://addresses\"; };\n";
+    folder.file("p", table);
+    let inside = |args: &[&str]| {
+        let program = env!("CARGO_BIN_EXE_weir");
+        let output = std::process::Command::new("ip")
+            .args(["netns", "exec", name, program])
+            .args(args)
+            .current_dir(&folder.0)
+            .output()
+            .unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{args:?}: {err}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    inside(&["ippool", "-f", "p"]);
+    inside(&["ipf", "-Fa", "-f", "r"]);
+    let place = folder.0.join("addresses");
+    assert!(inside(&["ippool", "-l"]).contains(place.to_str().unwrap()));
+    assert_eq!(
+        inside(&["ipfstat", "-i"]),
+        "block in quick from pool/1 to any\n"
     );
 }

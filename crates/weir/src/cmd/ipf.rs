@@ -5,6 +5,7 @@
 //! in canonical form, lists multiplied out. What can't be done is refused by name.
 
 use crate::exit::{Exit, failure};
+use crate::input::interface_pair;
 use crate::ipf::change::Change;
 use crate::ipf::enforce::settings_of;
 use crate::ipf::files::{Reading, Rules};
@@ -94,6 +95,9 @@ pub struct Args {
     /// Only warn of names that nobody knows; such rules match nothing.
     #[arg(long)]
     lenient: bool,
+    /// What an interface of the files is called here, such as lo0=lo.
+    #[arg(long, value_name = "OLD=NEW", value_parser = interface_pair)]
+    interface: Vec<String>,
     /// Network namespace whose lists are changed; default: the present one.
     #[arg(long, value_name = "NAME")]
     netns: Option<String>,
@@ -180,9 +184,11 @@ fn tune(args: &Args, live: &mut Live, out: &mut Output) -> anyhow::Result<bool> 
 }
 
 fn change(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    // Before the namespace is entered: the files may be others there.
+    let files = reading_of(args).files(&args.files)?;
     let change = Change {
         flush: flush_of(args)?,
-        files: &args.files,
+        files: &files,
         remove: args.remove,
         zero: args.zero,
         zero_all: args.zero_all,
@@ -232,6 +238,7 @@ fn reading_of(args: &Args) -> Reading {
         lenient: args.lenient,
         no_names: args.no_names,
         told: true,
+        interface: args.interface.clone(),
     }
 }
 

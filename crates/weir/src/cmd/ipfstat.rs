@@ -7,15 +7,19 @@
 
 use crate::capture::Capture;
 use crate::exit::{Exit, failure};
+use crate::input::interface_pair;
 use crate::ipf::files::{Reading, Rules};
 use crate::ipf::live::Live;
+use crate::ipf::statistics::{self, Blocked};
 use crate::ipf::{limits, states};
 use crate::output::Output;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use weir_engine::packet::ipf::{LinkClass, ipf_packet};
 use weir_policy::dialect::ipf::ast::Rule;
 use weir_policy::dialect::ipf::load::{RuleSet, Unit};
 use weir_policy::dialect::ipf::{Form, Language, PrintOptions, print_rule};
+use weir_policy::eval::ipf::log::Reason;
 use weir_policy::eval::ipf::{Evaluator, Settings};
 use weir_policy::model::Family;
 use weir_policy::syntax::Severity;
@@ -45,7 +49,7 @@ pub struct Args {
     /// The position before each rule.
     #[arg(short = 'n')]
     numbers: bool,
-    /// Rules that nothing else fixes are for IPv6.
+    /// HP-UX: the lists of IPv6; of a file: rules that nothing else fixes are for IPv6.
     #[arg(short = '6')]
     six: bool,
     /// HP-UX: how many connection limits are in use, by type; with -v each of them.
@@ -81,6 +85,12 @@ pub struct Args {
     /// Language of the rules; told by their content when absent.
     #[arg(long, value_name = "DIALECT", value_parser = ["ipf", "hpux"])]
     dialect: Option<String>,
+    /// Print the form of 4.x.
+    #[arg(long, requires = "files")]
+    old_form: bool,
+    /// What an interface of the files is called here, such as lo0=lo.
+    #[arg(long, value_name = "OLD=NEW", value_parser = interface_pair, requires = "files")]
+    interface: Vec<String>,
     /// Network namespace whose lists are printed; default: the present one.
     #[arg(long, value_name = "NAME", conflicts_with = "files")]
     netns: Option<String>,
@@ -103,22 +113,31 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         family: args.six.then_some(Family::V6),
         told: args.dialect.is_some(),
         no_names: args.no_names,
+        interface: args.interface.clone(),
         ..Reading::default()
     };
     let rules = Rules::of_files(&args.files, &reading)?;
     rules.tell(Severity::Error);
     rules.check()?;
     let mut evaluator = Evaluator::new(&rules.set, rules.tables.clone(), Settings::default());
+    let mut blocked = Blocked::default();
     if let Some(path) = &args.packets {
         let mut capture = Capture::open(path)?;
         while let Some(frame) = capture.next() {
             let frame = frame?;
             if let Ok(network) = &frame.content {
                 let packet = ipf_packet(&network.bytes, false, "anon0", LinkClass::default());
-                evaluator.judge(&packet, frame.time.as_millis() as u64);
+                let judged = evaluator.judge(&packet, frame.time.as_millis() as u64);
+                if !judged.passes {
+                    blocked.count(false, judged.reason.unwrap_or(Reason::FilterRule));
+                }
             }
         }
     }
+    let form = match args.old_form {
+        true => Form::V4,
+        false => Form::of(rules.file.language),
+    };
     let listed = || limits::judged(&evaluator);
     if args.limits {
         return match args.verbose {
@@ -130,13 +149,24 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         return limits::of_rule(&listed(), rule, out);
     }
     if !args.inbound && !args.outbound && !args.account {
-        return statistics(&evaluator, out);
+        return statistics::print(&evaluator, &blocked, form, out);
     }
-    let form = match rules.file.language {
-        Language::Hpux => Form::V4,
-        Language::Ipf => Form::V5,
-    };
-    lists(args, (&evaluator, &|rule| Some(rule.clone())), form, out)
+    let own = own_family(args, rules.file.language);
+    let shown = |rule: &Rule| own(rule).then(|| rule.clone());
+    let mut living = HashMap::new();
+    for state in evaluator.states.entries() {
+        *living.entry(state.rule).or_default() += 1;
+    }
+    lists(args, (&evaluator, &shown, living), form, out)
+}
+
+/// HP-UX has a list for each family: with -6 that of IPv6, without that of IPv4.
+fn own_family(args: &Args, language: Language) -> impl Fn(&Rule) -> bool {
+    let wanted = (language == Language::Hpux).then_some(match args.six {
+        true => Family::V6,
+        false => Family::V4,
+    });
+    move |rule| wanted.is_none() || rule.family == wanted
 }
 
 /// The enforced lists.
@@ -179,16 +209,22 @@ fn enforced(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         let message = "the kernel keeps hits of rules (-io, -a), no statistics: give -i, -o or -a";
         return Err(failure(Exit::Unsupported, message));
     }
+    let own = own_family(args, live.language());
     let shown = |rule: &Rule| match args.inactive {
+        _ if !own(rule) => None,
         true => Some(rule.clone()),
         false => live.living(rule),
     };
-    lists(args, (&evaluator, &shown), live.form(), out)
+    let living = match args.verbose && !args.inactive {
+        true => states::by_rule(&live)?,
+        false => HashMap::new(),
+    };
+    lists(args, (&evaluator, &shown, living), live.form(), out)
 }
 
 fn lists(
     args: &Args,
-    (evaluator, shown): (&Evaluator<'_>, &Shown<'_>),
+    (evaluator, shown, living): (&Evaluator<'_>, &Shown<'_>, HashMap<usize, u32>),
     form: Form,
     out: &mut Output,
 ) -> anyhow::Result<Exit> {
@@ -197,6 +233,7 @@ fn lists(
         set: evaluator.rules,
         evaluator,
         shown,
+        living,
         form,
         out,
     };
@@ -217,6 +254,8 @@ struct Lists<'l> {
     set: &'l RuleSet,
     evaluator: &'l Evaluator<'l>,
     shown: &'l Shown<'l>,
+    /// States of each rule.
+    living: HashMap<usize, u32>,
     form: Form,
     out: &'l mut Output,
 }
@@ -227,7 +266,8 @@ impl Lists<'_> {
             true => (Unit::Account, &self.set.account[direction], "ipacct"),
             false => (Unit::Filter, &self.set.filter[direction], "ipfilter"),
         };
-        if list.is_empty() {
+        let shown = |&index: &usize| (self.shown)(&self.set.rules[index]).is_some();
+        if !list.iter().any(shown) {
             let side = if direction == 0 { "in" } else { "out" };
             eprintln!("# empty list for {name}({side})");
             return Ok(());
@@ -269,18 +309,14 @@ impl Lists<'_> {
                     Form::V5 => format!("@{} ", number + 1),
                 };
             }
-            let states = self.evaluator.states.entries();
-            let live = states.iter().filter(|state| state.rule == index).count();
+            let states = self.living.get(&index).copied().unwrap_or(0);
             let mut plain = rule.clone();
             plain.insert = None;
             line += &print_rule(
                 &plain,
                 &PrintOptions {
                     form: self.form,
-                    entries: self
-                        .args
-                        .verbose
-                        .then(|| u32::try_from(live).unwrap_or(u32::MAX)),
+                    entries: self.args.verbose.then_some(states),
                     known: None,
                 },
             );
@@ -293,29 +329,4 @@ impl Lists<'_> {
         }
         Ok(())
     }
-}
-
-/// `value<TAB>label` lines, as 5.x prints them, of what weir counts.
-fn statistics(evaluator: &Evaluator<'_>, out: &mut Output) -> anyhow::Result<Exit> {
-    for (side, counts) in ["input", "output"].iter().zip(&evaluator.statistics) {
-        for (value, label) in [
-            (counts.bad, "bad packets"),
-            (counts.ipv6, "IPv6 packets"),
-            (counts.blocked, "packets blocked"),
-            (counts.passed, "packets passed"),
-            (counts.nomatch, "packets not matched"),
-            (counts.counted, "packets counted"),
-            (counts.short, "packets short"),
-            (counts.logged_blocked, "packets logged and blocked"),
-            (counts.logged_passed, "packets logged and passed"),
-            (counts.fragments.0, "fragment state kept"),
-            (counts.fragments.1, "fragment state lost"),
-            (counts.states.0, "packet state kept"),
-            (counts.states.1, "packet state lost"),
-        ] {
-            out.line(format!("{value}\t{side} {label}"))?;
-        }
-    }
-    out.line(format!("{}\tpackets logged", evaluator.log.len()))?;
-    Ok(Exit::Done)
 }

@@ -7,6 +7,7 @@
 //! users run unchanged: options combine as there (`-br rules -i packets`).
 
 use crate::exit::{Exit, failure};
+use crate::input::interface_pair;
 use crate::ipf::files::{Reading, Rules};
 use crate::ipf::packets::{Format, TestPacket, read};
 use crate::ipf::sent::Sent;
@@ -89,6 +90,9 @@ pub struct Args {
     /// Language of the rules.
     #[arg(long, value_name = "DIALECT", default_value = "ipf", value_parser = ["ipf", "hpux"])]
     dialect: String,
+    /// What an interface of the rules is called in the packets, such as lan0=eth0.
+    #[arg(long = "interface", value_name = "OLD=NEW", value_parser = interface_pair)]
+    interface_names: Vec<String>,
     /// Only warn of names that nobody knows; such rules match nothing.
     #[arg(long)]
     lenient: bool,
@@ -113,7 +117,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         "snoop" => Format::Snoop,
         _ => Format::Text,
     };
-    let packets = read(args.input.as_deref(), format, !reading.no_names)?;
+    let (packets, left_out) = read(args.input.as_deref(), format, !reading.no_names)?;
     let mut test = Test {
         args,
         evaluator: Evaluator::new(&rules.set, rules.tables.clone(), settings),
@@ -134,7 +138,11 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     if args.dump {
         dump(&test.evaluator, out)?;
     }
-    Ok(Exit::Done)
+    match left_out {
+        0 => Ok(Exit::Done),
+        // Told where they were read; what else there was is judged.
+        _ => Ok(Exit::Usage),
+    }
 }
 
 fn refuse(args: &Args) -> anyhow::Result<()> {
@@ -164,6 +172,7 @@ fn prepare(args: &Args) -> anyhow::Result<(Reading, Rules, Settings)> {
         lenient: args.lenient,
         no_names: args.no_names,
         told: true,
+        interface: args.interface_names.clone(),
     };
     let mut rules = Rules::read(&args.rules, &args.pools, &reading)?;
     rules.add_translations_of(&args.nat)?;
@@ -176,7 +185,8 @@ fn prepare(args: &Args) -> anyhow::Result<(Reading, Rules, Settings)> {
         match changed {
             Ok(true) => {}
             Ok(false) => eprintln!("weir: {} has no effect here", setting.name),
-            Err(why) => eprintln!("weir: {why}: left out"),
+            // Told when it was read.
+            Err(_) => {}
         }
     }
     for list in args.tunables.iter().filter(|list| *list != "list") {

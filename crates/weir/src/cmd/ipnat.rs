@@ -52,6 +52,10 @@ pub(super) fn tell(diagnostics: &[Diagnostic], sources: &Sources) -> anyhow::Res
     told::tell(diagnostics, sources, Severity::Note);
     match diagnostics.iter().filter(|found| found.is_error()).count() {
         0 => Ok(()),
+        _ if told::only_unsupported(diagnostics) => Err(failure(
+            Exit::Unsupported,
+            "constructs that weir can't honour; nothing is loaded",
+        )),
         errors => Err(failure(Exit::Usage, format!("{errors} wrong statements"))),
     }
 }

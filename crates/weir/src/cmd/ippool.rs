@@ -91,7 +91,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         role: args.role.clone(),
         kind: args.kind.clone(),
     };
-    let loaded = match &args.file {
+    let mut loaded = match &args.file {
         Some(path) => given(path)?,
         None => Vec::new(),
     };
@@ -100,6 +100,12 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     }
     if args.nothing && args.file.is_some() {
         return Ok(Exit::Done);
+    }
+    if let Some(path) = &args.file {
+        // Before the namespace is entered: the folder may be another there.
+        for table in &mut loaded {
+            pools::anchor(table, path);
+        }
     }
     let mut live = Live::open(args.netns.as_deref())?;
     let before = pools::tables(&live.rules);
@@ -126,16 +132,13 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
 fn change(
     args: &Args,
     which: &Which,
-    mut loaded: Vec<Table>,
+    loaded: Vec<Table>,
     tables: &mut Vec<Table>,
     out: &mut Output,
 ) -> anyhow::Result<()> {
     match (&args.file, &args.address) {
         (Some(_), _) if args.unload => pools::unload(tables, &loaded),
-        (Some(path), _) => {
-            for table in &mut loaded {
-                pools::anchor(table, path);
-            }
+        (Some(_), _) => {
             pools::load(tables, loaded);
             Ok(())
         }

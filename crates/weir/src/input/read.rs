@@ -6,6 +6,7 @@ use super::once;
 use crate::exit::{Exit, OrExit, failure};
 use crate::state::SavedSource;
 use std::path::{Path, PathBuf};
+use weir_policy::dialect::ipf::families;
 use weir_policy::dialect::renamed;
 
 /// Options that every command with rule files has.
@@ -34,6 +35,9 @@ pub struct ReadingArgs {
     /// What an interface of the rules is called here, such as em0=eth0 (ipf, hpux, ipfw).
     #[arg(long, value_name = "OLD=NEW", value_parser = interface_pair)]
     pub interface: Vec<String>,
+    /// Rules that nothing else fixes are for IPv6, as in HP-UX's ipf6.conf (ipf, hpux).
+    #[arg(short = '6', long)]
+    pub ipv6: bool,
     /// The namespace whose interfaces the rules are about; default: the present one.
     #[arg(skip)]
     pub netns: Option<String>,
@@ -51,19 +55,32 @@ impl ReadingArgs {
         for text in &mut texts {
             self.name_interfaces(text);
         }
+        if self.ipv6 {
+            if !crate::ipf::are_meant(&texts, self.dialect.as_deref()) {
+                return Err(failure(Exit::Usage, "-6 is for rules of ipf and hpux"));
+            }
+            for text in &mut texts {
+                say_behind(text, [families::WHOLE, "\n"]);
+            }
+        }
         Ok(texts)
     }
 
     /// Says in a text how interfaces are called here: as a comment behind its last line, so that
     /// each line keeps its number, and the policy that is kept with the text is the same again.
     pub fn name_interfaces(&self, text: &mut SavedSource) {
-        if !self.interface.is_empty() && !text.text.ends_with('\n') {
-            text.text.push('\n');
-        }
         for pair in &self.interface {
-            text.text.extend([renamed::LINE, pair, "\n"]);
+            say_behind(text, [renamed::LINE, pair, "\n"]);
         }
     }
+}
+
+/// Puts a line behind the last one.
+fn say_behind<const N: usize>(text: &mut SavedSource, line: [&str; N]) {
+    if !text.text.ends_with('\n') {
+        text.text.push('\n');
+    }
+    text.text.extend(line);
 }
 
 /// Reads the files.

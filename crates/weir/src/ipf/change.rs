@@ -7,9 +7,12 @@
 use super::files::{Reading, Rules};
 use super::live::{Live, listed};
 use crate::exit::{Exit, failure};
+use crate::interfaces;
 use crate::output::Output;
-use std::path::PathBuf;
+use crate::state::SavedSource;
+use weir_policy::dialect::ipf::Language;
 use weir_policy::dialect::ipf::ast::{Direction, Rule};
+use weir_policy::model::Family;
 use weir_policy::syntax::Severity;
 
 /// What to do.
@@ -18,7 +21,7 @@ pub struct Change<'a> {
     /// Lists to flush: `i`, `o`, `a`.
     pub flush: Vec<char>,
     /// Files of rules.
-    pub files: &'a [PathBuf],
+    pub files: &'a [SavedSource],
     /// The rules of the files are removed.
     pub remove: bool,
     /// The rules of the files are printed with their hits, which begin at zero then.
@@ -31,6 +34,18 @@ pub struct Change<'a> {
     pub swap: bool,
     /// Each rule is printed.
     pub verbose: bool,
+}
+
+/// Says of interfaces in rules to come that they aren't here.
+fn tell_absent(rules: &[Rule]) {
+    let names = rules
+        .iter()
+        .flat_map(|rule| rule.on.iter().chain(&rule.via));
+    let names = names.flatten().map(|name| &**name);
+    let absent = interfaces::absent_among(names.filter(|name| !["-", "*"].contains(name)));
+    if let Some(remark) = interfaces::remark(&absent) {
+        eprintln!("weir: warning: {remark}");
+    }
 }
 
 impl Change<'_> {
@@ -48,10 +63,14 @@ impl Change<'_> {
     ) -> anyhow::Result<Exit> {
         let before = match self.inactive {
             true => listed(&live.inactive()?),
-            false => live.listed(),
+            false => live.active()?,
         };
         let mut rules: Vec<Rule> = before.clone();
-        rules.retain(|rule| !self.flushes(rule));
+        // HP-UX has a list for each family.
+        let family =
+            (live.language() == Language::Hpux).then(|| reading.family.unwrap_or(Family::V4));
+        let own = |rule: &Rule| family.is_none() || rule.family == family;
+        rules.retain(|rule| !(own(rule) && self.flushes(rule)));
         let given = self.given(live, reading)?;
         if self.verbose {
             for rule in &given {
@@ -70,7 +89,10 @@ impl Change<'_> {
                 }
             }
             (false, true) => missing = self.print_hits(live, &keys, out)?,
-            (false, false) => rules.extend(given),
+            (false, false) => {
+                tell_absent(&given);
+                rules.extend(given);
+            }
         }
         for key in &missing {
             eprintln!("weir: no such rule: {key}");
@@ -84,7 +106,7 @@ impl Change<'_> {
         let zeroed: &[String] = if zeroes { &keys } else { &[] };
         match self.inactive {
             true => live.set_inactive(&rules)?,
-            false if rules != before || zeroes => live.replace(&rules, zeroed)?,
+            false if rules != before || zeroes => live.set_active(&rules, zeroed)?,
             false => {}
         }
         if self.swap {
@@ -119,7 +141,7 @@ impl Change<'_> {
             ..Rules::default()
         };
         rules.file.language = reading.language;
-        for text in crate::input::read_files(self.files)? {
+        for text in self.files {
             rules.add_rules(&text.name, &text.text, &reading);
         }
         rules.load();

@@ -3,16 +3,18 @@
 //! In: paths and how to read them. Out: a [`Rules`] with the tree, the lists and the tables.
 //! Messages go to standard error; an error ends the command.
 
+use super::parts::parts;
+use super::tunables;
 use crate::exit::{Exit, failure};
-use crate::input::{read_files, told};
+use crate::input::{ReadingArgs, read_files, told};
 use crate::state::SavedSource;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use weir_policy::dialect::ipf::load::RuleSet;
-use weir_policy::dialect::ipf::{self, File, Item, Kind, Language, Names, ParseOptions};
+use weir_policy::dialect::ipf::{self, File, Kind, Language, Names, ParseOptions};
 use weir_policy::dialect::ipf::{ast, nat, pool};
 use weir_policy::eval::ipf::Tables;
-use weir_policy::model::Family;
+use weir_policy::model::{Family, SourceId};
 use weir_policy::syntax::{Diagnostic, Severity, Sources};
 
 /// How to read.
@@ -28,6 +30,19 @@ pub struct Reading {
     pub no_names: bool,
     /// The dialect was said, so it is not told by the content.
     pub told: bool,
+    /// What interfaces of the files are called here: `OLD=NEW`.
+    pub interface: Vec<String>,
+}
+
+impl Reading {
+    /// Reads rule files.
+    pub fn files(&self, paths: &[PathBuf]) -> anyhow::Result<Vec<SavedSource>> {
+        let named = ReadingArgs {
+            interface: self.interface.clone(),
+            ..ReadingArgs::default()
+        };
+        named.read_files(paths)
+    }
 }
 
 /// Rules and tables of some files.
@@ -82,7 +97,7 @@ impl Rules {
         for text in read_files(pools)? {
             out.add_pools(&text.name, &text.text);
         }
-        for text in read_files(rules)? {
+        for text in reading.files(rules)? {
             out.add_rules(&text.name, &text.text, reading);
         }
         out.load();
@@ -91,42 +106,36 @@ impl Rules {
 
     /// Reads files of rules, pools and translation rules, each told by its content.
     pub fn of_files(files: &[PathBuf], reading: &Reading) -> anyhow::Result<Self> {
-        Ok(Self::of_texts(&read_files(files)?, reading))
+        Ok(Self::of_texts(&reading.files(files)?, reading))
     }
 
     /// The same of texts that are already read.
     pub fn of_texts(texts: &[SavedSource], reading: &Reading) -> Self {
         let mut out = Rules::default();
         let mut reading = reading.clone();
-        let hpux = texts
-            .iter()
-            .any(|text| ipf::detect(&text.text) == Some(Kind::Rules(Language::Hpux)));
-        if hpux && !reading.told {
+        // A text may hold several kinds.
+        let parts: Vec<_> = texts.iter().map(|text| parts(&text.text)).collect();
+        let hpux = |kind: &Option<Kind>| *kind == Some(Kind::Rules(Language::Hpux));
+        if !reading.told && parts.iter().flatten().any(|(kind, _)| hpux(kind)) {
             reading.language = Language::Hpux;
         }
         out.file.language = reading.language;
-        let kinds: Vec<Option<Kind>> = texts.iter().map(|t| ipf::detect(&t.text)).collect();
-        for (text, kind) in texts.iter().zip(&kinds) {
-            if *kind == Some(Kind::Pools) {
-                out.add_pools(&text.name, &text.text);
+        let add = |text: &SavedSource| out.sources.add(text.name.as_str(), text.text.as_str());
+        let ids: Vec<SourceId> = texts.iter().map(add).collect();
+        let own = || texts.iter().zip(&ids).zip(&parts);
+        for ((text, &id), parts) in own() {
+            for (kind, part) in parts {
+                if *kind == Some(Kind::Pools) {
+                    out.pools_of(id, &text.name, part);
+                }
             }
         }
-        for (text, kind) in texts.iter().zip(&kinds) {
-            match kind {
-                Some(Kind::Pools) => {}
-                Some(Kind::Nat) => out.add_translations(&text.name, &text.text),
-                _ => {
-                    // HP-UX keeps the families in two files.
-                    let six = text.name.contains("ipf6");
-                    let own = Reading {
-                        family: match (reading.language, six) {
-                            (Language::Hpux, true) => Some(Family::V6),
-                            (Language::Hpux, false) => Some(Family::V4),
-                            (Language::Ipf, _) => reading.family,
-                        },
-                        ..reading.clone()
-                    };
-                    out.add_rules(&text.name, &text.text, &own);
+        for ((text, &id), parts) in own() {
+            for (kind, part) in parts {
+                match kind {
+                    Some(Kind::Pools) => {}
+                    Some(Kind::Nat) => out.translations_of(id, part),
+                    _ => out.rules_of(id, &text.name, part, &reading),
                 }
             }
         }
@@ -137,6 +146,10 @@ impl Rules {
     /// Takes in the text of a pool file.
     pub fn add_pools(&mut self, name: &str, text: &str) {
         let id = self.sources.add(name, text);
+        self.pools_of(id, name, text);
+    }
+
+    fn pools_of(&mut self, id: SourceId, name: &str, text: &str) {
         let (file, found) = pool::parse(text, id);
         self.diagnostics.extend(found);
         let beside = Path::new(name).parent().map(Path::to_path_buf);
@@ -144,8 +157,7 @@ impl Rules {
         self.pools.push(file);
     }
 
-    fn add_translations(&mut self, name: &str, text: &str) {
-        let id = self.sources.add(name, text);
+    fn translations_of(&mut self, id: SourceId, text: &str) {
         let (file, found) = nat::parse(text, id);
         self.diagnostics.extend(found);
         self.translations.push(file);
@@ -154,7 +166,8 @@ impl Rules {
     /// Takes in files of translation rules.
     pub fn add_translations_of(&mut self, files: &[PathBuf]) -> anyhow::Result<()> {
         for text in read_files(files)? {
-            self.add_translations(&text.name, &text.text);
+            let id = self.sources.add(text.name.as_str(), text.text.as_str());
+            self.translations_of(id, &text.text);
         }
         Ok(())
     }
@@ -170,12 +183,22 @@ impl Rules {
     /// Takes in the text of a rule file.
     pub fn add_rules(&mut self, name: &str, text: &str, reading: &Reading) {
         let id = self.sources.add(name, text);
+        self.rules_of(id, name, text, reading);
+    }
+
+    fn rules_of(&mut self, id: SourceId, name: &str, text: &str, reading: &Reading) {
         let names = System {
             ask: !reading.no_names,
         };
+        // HP-UX keeps the families in two files, usually of these names.
+        let family = match (reading.language, name.contains("ipf6")) {
+            (Language::Ipf, _) => None,
+            (Language::Hpux, true) => Some(Family::V6),
+            (Language::Hpux, false) => Some(Family::V4),
+        };
         let options = ParseOptions {
             language: reading.language,
-            family: reading.family,
+            family: reading.family.or(family),
             names: Some(&names),
             lenient: reading.lenient || reading.no_names,
         };
@@ -214,6 +237,13 @@ impl Rules {
     pub fn load(&mut self) {
         let (set, found) = RuleSet::of(&self.file);
         self.diagnostics.extend(found);
+        let unknown = |set: &&ast::Setting| !tunables::is_known(&set.name);
+        for setting in self.file.settings().filter(unknown) {
+            let message = format!("there is no tunable `{}`: this has no effect", setting.name);
+            let found = Diagnostic::warning("setting-unknown", setting.at.0, message);
+            let help = "`weir ipftest -T list` names them";
+            self.diagnostics.push(found.help(help));
+        }
         for rule in &set.rules {
             let Some(fields) = rule.fields() else {
                 if let ast::Matching::Bpf(..) = rule.matching {
@@ -231,7 +261,7 @@ impl Rules {
                     let message = format!("there is no table `{name}` of this kind");
                     let found = Diagnostic::error("unknown-table", rule.at.0, message);
                     self.diagnostics
-                        .push(found.help("give the file that defines it with -P"));
+                        .push(found.help("give the file that defines it too (ipftest: with -P)"));
                 }
             }
         }
@@ -240,10 +270,7 @@ impl Rules {
 
     /// The settings in the files: name, value.
     pub fn settings(&self) -> impl Iterator<Item = &ast::Setting> {
-        self.file.items.iter().filter_map(|item| match item {
-            Item::Setting(setting) => Some(setting),
-            Item::Rule(_) => None,
-        })
+        self.file.settings()
     }
 
     /// Prints messages from a severity on to standard error.

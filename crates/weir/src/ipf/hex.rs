@@ -5,12 +5,12 @@
 
 use super::packets::TestPacket;
 
-/// All packets of a text.
-pub fn packets(text: &str) -> Vec<TestPacket> {
-    let mut packets = Vec::new();
+/// All packets of a text, and how many lines have something else than digits.
+pub fn packets(text: &str) -> (Vec<TestPacket>, usize) {
+    let (mut packets, mut wrong) = (Vec::new(), 0);
     let mut packet = TestPacket::default();
     let mut begun = false;
-    for line in text.lines() {
+    for (number, line) in text.lines().enumerate() {
         if line.trim_end_matches('\r').is_empty() {
             if begun {
                 packets.push(std::mem::take(&mut packet));
@@ -21,13 +21,17 @@ pub fn packets(text: &str) -> Vec<TestPacket> {
         let line = line.split('#').next().unwrap_or("");
         let digits = prefix(line, &mut packet);
         let before = packet.bytes.len();
-        read_digits(digits, &mut packet.bytes);
+        if let Some(other) = read_digits(digits, &mut packet.bytes) {
+            let line = number + 1;
+            eprintln!("weir: line {line} is left out from `{other}` on: no hexadecimal digit");
+            wrong += 1;
+        }
         begun |= packet.bytes.len() > before;
     }
     if begun {
         packets.push(packet);
     }
-    packets
+    (packets, wrong)
 }
 
 /// Reads what may stand before the digits, and gives the digits.
@@ -43,7 +47,7 @@ fn prefix<'l>(line: &'l str, packet: &mut TestPacket) -> &'l str {
         None if !inside.is_empty() => packet.interface = Some(inside.trim().to_owned()),
         None => {}
     }
-    while let Some(word) = rest.strip_prefix('+') {
+    while let Some(word) = rest.trim_start().strip_prefix('+') {
         let begins = |name: &str| {
             word.get(..name.len())
                 .is_some_and(|start| start.eq_ignore_ascii_case(name))
@@ -67,15 +71,17 @@ fn prefix<'l>(line: &'l str, packet: &mut TestPacket) -> &'l str {
     rest
 }
 
-/// Digits up to the first other character; a blank ends a byte.
-fn read_digits(text: &str, bytes: &mut Vec<u8>) {
+/// Digits up to the first other character, which is given back; a blank ends a byte.
+fn read_digits(text: &str, bytes: &mut Vec<u8>) -> Option<char> {
     let mut high: Option<u8> = None;
+    let mut other = None;
     for character in text.chars() {
         if character.is_whitespace() {
             bytes.extend(high.take().map(|high| high << 4));
             continue;
         }
         let Some(digit) = character.to_digit(16) else {
+            other = Some(character);
             break;
         };
         let digit = u8::try_from(digit).unwrap_or_default();
@@ -85,6 +91,7 @@ fn read_digits(text: &str, bytes: &mut Vec<u8>) {
         }
     }
     bytes.extend(high.map(|high| high << 4));
+    other
 }
 
 #[cfg(test)]
@@ -93,8 +100,10 @@ mod tests {
 
     #[test]
     fn packets_end_with_an_empty_line() {
-        let found = packets("# a\n\n[out,e0]+mcast 45 00 # x\n00ff\n\n\n4\n[e1] 60\n");
-        assert_eq!(found.len(), 2);
+        let text = "# a\n\n[out,e0] +mcast 45 00 # x\n00ff\n\n\n4\n[e1] 60\n";
+        let (found, wrong) = packets(text);
+        assert_eq!((found.len(), wrong), (2, 0));
+        assert_eq!(packets("45 00\nzork\n").1, 1);
         assert_eq!(found[0].bytes, [0x45, 0, 0, 0xff]);
         assert!(found[0].out && found[0].link.multicast);
         assert_eq!(found[0].interface.as_deref(), Some("e0"));

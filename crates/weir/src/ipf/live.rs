@@ -6,6 +6,7 @@
 //! is neither the old nor the new rules. The inactive lists are a text that is kept beside it.
 
 use super::files::{Reading, Rules};
+use super::parts::parts;
 use crate::enforce::{self, How};
 use crate::exit::{Exit, failure};
 use crate::input::{self, ReadingArgs};
@@ -14,8 +15,9 @@ use crate::state::{Saved, SavedSource};
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_policy::dialect::ipf::ast::Rule;
+use weir_policy::dialect::ipf::families::Between;
 use weir_policy::dialect::ipf::{Form, Kind, Language, PrintOptions, detect, print_rule};
-use weir_policy::model::Counters;
+use weir_policy::model::{Counters, Family};
 
 /// Where the inactive lists are kept.
 const INACTIVE: &str = "ipf-inactive";
@@ -100,12 +102,20 @@ impl Live {
             let loaded = input::load_saved(&saved)?;
             counters = kernel.counters(loaded.policy()?.rule_count)?;
         }
-        let is_pool = |text: &SavedSource| detect(&text.text) == Some(Kind::Pools);
+        let mut pools = Vec::new();
+        for source in saved.sources {
+            let own = parts(&source.text).into_iter();
+            let own = own.filter(|(kind, _)| *kind == Some(Kind::Pools));
+            pools.extend(own.map(|(_, text)| SavedSource {
+                name: source.name.clone(),
+                text: text.into_owned(),
+            }));
+        }
         Ok(Live {
             kernel,
             rules,
             counters,
-            pools: saved.sources.into_iter().filter(is_pool).collect(),
+            pools,
             settings,
             language,
             age: u32::try_from(age).unwrap_or(u32::MAX),
@@ -133,10 +143,7 @@ impl Live {
 
     /// The form in which the rules are printed.
     pub fn form(&self) -> Form {
-        match self.language {
-            Language::Hpux => Form::V4,
-            Language::Ipf => Form::V5,
-        }
+        Form::of(self.language)
     }
 
     /// The language of the rules.
@@ -170,11 +177,22 @@ impl Live {
     pub fn key(&self, rule: &Rule) -> String {
         let mut plain = rule.clone();
         (plain.insert, plain.rule_ttl) = (None, None);
-        self.line(&plain)
+        let line = self.line(&plain);
+        match (self.language, rule.family) {
+            // The form has no word for it, and the same words may stand in the other list.
+            (Language::Hpux, Some(Family::V6)) => line + " # ipv6",
+            _ => line,
+        }
     }
 
     fn text(&self, rules: &[Rule]) -> String {
-        rules.iter().map(|rule| self.line(rule) + "\n").collect()
+        let mut between = Between::of(self.form(), rules.iter());
+        let mut text = String::new();
+        for rule in rules {
+            text.extend(between.line(rule));
+            text.extend([&*self.line(rule), "\n"]);
+        }
+        text
     }
 
     /// The rules in an order in which they can be read again: each list as packets meet it.
@@ -220,27 +238,51 @@ impl Live {
 
     /// Exchanges the active and the inactive lists.
     pub fn swap(&mut self) -> anyhow::Result<()> {
-        let (active, inactive) = (self.listed(), listed(&self.inactive()?));
-        self.replace(&inactive, &[])?;
+        let (active, inactive) = (self.active()?, listed(&self.inactive()?));
+        self.set_active(&inactive, &[])?;
         self.set_inactive(&active)
+    }
+
+    /// Whether filtering is switched off. Lists that are enforced were applied since.
+    pub fn is_off(&self) -> anyhow::Result<bool> {
+        Ok(self.listed().is_empty() && self.kernel.store.kept(DISABLED)?.is_some())
+    }
+
+    /// The active lists: enforced, or, while filtering is off, those that will be.
+    pub fn active(&self) -> anyhow::Result<Vec<Rule>> {
+        Ok(match self.is_off()? {
+            true => listed(&self.kept(DISABLED)?),
+            false => self.listed(),
+        })
+    }
+
+    /// Other active lists, which are enforced unless filtering is off.
+    pub fn set_active(&mut self, rules: &[Rule], zeroed: &[String]) -> anyhow::Result<()> {
+        if !self.is_off()? {
+            // What was kept by an earlier `-D` is over.
+            self.kernel.store.forget(DISABLED)?;
+            return self.replace(rules, zeroed);
+        }
+        self.keep(DISABLED, rules)?;
+        eprintln!("weir: filtering is off: the lists are kept, `weir ipf -E` enforces them");
+        Ok(())
     }
 
     /// Switches filtering off: everything passes until [`Live::enable`].
     pub fn disable(&mut self) -> anyhow::Result<()> {
-        let rules = self.listed();
-        if rules.is_empty() {
+        if self.is_off()? || self.kernel.generation().is_none() {
             return Ok(());
         }
-        self.keep(DISABLED, &rules)?;
+        self.keep(DISABLED, &self.listed())?;
         self.replace(&[], &[])
     }
 
     /// Switches filtering on again; where it is on, nothing happens.
     pub fn enable(&mut self) -> anyhow::Result<()> {
-        let rules = listed(&self.kept(DISABLED)?);
-        if rules.is_empty() || !self.listed().is_empty() {
+        if !self.is_off()? {
             return Ok(());
         }
+        let rules = listed(&self.kept(DISABLED)?);
         self.replace(&rules, &[])?;
         self.kernel.store.forget(DISABLED)
     }

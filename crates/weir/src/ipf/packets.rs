@@ -40,8 +40,12 @@ pub enum Format {
 }
 
 /// Reads all packets. Lines that can't be read are told on standard error and left out, as the
-/// original leaves them out.
-pub fn read(path: Option<&Path>, format: Format, names: bool) -> anyhow::Result<Vec<TestPacket>> {
+/// original leaves them out; how many is the second part of the answer.
+pub fn read(
+    path: Option<&Path>,
+    format: Format,
+    names: bool,
+) -> anyhow::Result<(Vec<TestPacket>, usize)> {
     let bytes = match path.filter(|path| *path != Path::new("-")) {
         Some(path) => std::fs::read(path).or_exit(
             Exit::Usage,
@@ -67,9 +71,9 @@ pub fn read(path: Option<&Path>, format: Format, names: bool) -> anyhow::Result<
     }
 }
 
-fn pcap(bytes: Vec<u8>) -> anyhow::Result<Vec<TestPacket>> {
+fn pcap(bytes: Vec<u8>) -> anyhow::Result<(Vec<TestPacket>, usize)> {
     let mut capture = crate::capture::Capture::of_bytes("the packets", bytes)?;
-    let mut packets = Vec::new();
+    let (mut packets, mut left_out) = (Vec::new(), 0);
     while let Some(frame) = capture.next() {
         let frame = frame?;
         match frame.content {
@@ -77,8 +81,11 @@ fn pcap(bytes: Vec<u8>) -> anyhow::Result<Vec<TestPacket>> {
                 bytes: network.bytes,
                 ..TestPacket::default()
             }),
-            Err(reason) => eprintln!("weir: packet {} is left out: {reason}", frame.number),
+            Err(reason) => {
+                eprintln!("weir: packet {} is left out: {reason}", frame.number);
+                left_out += 1;
+            }
         }
     }
-    Ok(packets)
+    Ok((packets, left_out))
 }

@@ -62,7 +62,7 @@ pub fn anchor(table: &mut Table, file: &Path) {
     for entry in &mut table.entries {
         match entry {
             Entry::File(path) | Entry::Whois(path) => *path = full(path),
-            Entry::Address(..) | Entry::Http(_) => {}
+            Entry::Address(..) => {}
         }
     }
 }

@@ -7,6 +7,7 @@ use super::live::Live;
 use crate::exit::Exit;
 use crate::kernel::plane_error;
 use crate::output::Output;
+use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_plane::learned::State;
 use weir_policy::dialect::ipf::ast::{Action, Direction, Rule};
@@ -40,6 +41,15 @@ fn states(live: &Live) -> anyhow::Result<Vec<State>> {
         Some(_) => live.kernel.plane.states().map_err(plane_error),
         None => Ok(Vec::new()),
     }
+}
+
+/// How many states live of each rule that is in force.
+pub fn by_rule(live: &Live) -> anyhow::Result<HashMap<usize, u32>> {
+    let mut counts = HashMap::new();
+    for rule in states(live)?.iter().filter_map(|state| state.rule) {
+        *counts.entry(rule as usize).or_default() += 1;
+    }
+    Ok(counts)
 }
 
 fn end(state: &State, address: u128, port: u16) -> String {
@@ -115,6 +125,8 @@ pub fn list(live: &Live, out: &mut Output) -> anyhow::Result<Exit> {
         out.line(format!(
             "\tinterfaces: in {in_forward},{in_reverse} out {out_forward},{out_reverse}"
         ))?;
+        // There is nobody to share states with.
+        out.line("\tSync status: not synchronized")?;
     }
     Ok(Exit::Done)
 }

@@ -168,6 +168,11 @@ pub fn set(settings: &mut Settings, name: &str, value: u32) -> Result<bool, Stri
     }
 }
 
+/// Whether any version has a tunable of this name.
+pub fn is_known(name: &str) -> bool {
+    set(&mut Settings::default(), name, 0).is_ok()
+}
+
 /// Changes settings by a list as `-T` takes it.
 pub fn set_list(settings: &mut Settings, list: &str) -> Result<Vec<String>, String> {
     let mut notes = Vec::new();

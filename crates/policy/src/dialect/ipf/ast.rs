@@ -40,6 +40,14 @@ impl File {
             Item::Setting(_) => None,
         })
     }
+
+    /// The settings.
+    pub fn settings(&self) -> impl Iterator<Item = &Setting> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Setting(setting) => Some(setting),
+            Item::Rule(_) => None,
+        })
+    }
 }
 
 /// One statement.

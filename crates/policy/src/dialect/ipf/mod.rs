@@ -13,6 +13,7 @@
 //! HP-UX: the administrator's guides A.03.05.13 to 18.21.
 
 pub mod ast;
+pub mod families;
 mod lex;
 pub mod load;
 pub mod lower;

@@ -65,8 +65,6 @@ pub enum Entry {
     Address(PoolEntry, Option<Name>),
     /// `file://path`
     File(Name),
-    /// `http://...`
-    Http(Name),
     /// `whois file path`
     Whois(Name),
 }
@@ -206,7 +204,6 @@ pub fn print(file: &File) -> String {
                     _ => format!(" {}, group = {};", pool_entry(entry), word(name)),
                 },
                 Entry::File(path) => format!(" {};", quoted(&format!("file://{path}"))),
-                Entry::Http(address) => format!(" {};", quoted(address)),
                 Entry::Whois(path) => format!(" whois file {};", quoted(path)),
             };
         }

@@ -5,9 +5,10 @@
 //! is read, the code `cutoff-preced` too, and a `comment` is kept.
 
 use super::ast::{
-    Action, Address, Destination, Direction, Fields, File, InterfaceAddress, Item, Language, Log,
-    Matching, Name, PoolEntry, Port, Proto, Return, Rule, Side, TableKind, Tags, With, ones,
+    Action, Address, Destination, Direction, Fields, File, InterfaceAddress, Item, Log, Matching,
+    Name, PoolEntry, Port, Proto, Return, Rule, Side, TableKind, Tags, With, ones,
 };
+use super::families::Between;
 use super::parse::address::looks_like_interface;
 use super::words;
 use crate::dialect::iptables::names::protocols;
@@ -39,18 +40,18 @@ pub struct PrintOptions<'f> {
 /// Prints a file.
 #[must_use]
 pub fn print(file: &File) -> String {
-    let form = match file.language {
-        Language::Ipf => Form::V5,
-        Language::Hpux => Form::V4,
-    };
     let options = PrintOptions {
-        form,
+        form: Form::of(file.language),
         ..PrintOptions::default()
     };
     let mut out = String::new();
+    let mut between = Between::of(options.form, file.rules());
     for item in &file.items {
         match item {
-            Item::Rule(rule) => out += &print_rule(rule, &options),
+            Item::Rule(rule) => {
+                out.extend(between.line(rule));
+                out += &print_rule(rule, &options);
+            }
             Item::Setting(set) => put(
                 &mut out,
                 format_args!("set {} {};", word(&set.name), set.value),

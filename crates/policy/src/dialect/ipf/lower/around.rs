@@ -2,21 +2,30 @@
 
 use super::Lowering;
 use crate::dialect::ipf::load::Unit;
+use crate::dialect::iptables::names::protocols;
 use crate::eval::ipf::DISCOVERY;
-use crate::model::{Cond, Flow, HistoryId, HistoryKind, HistoryObject, Test, TimeWindow, Verdict};
+use crate::model::{
+    Cond, Flow, HistoryId, HistoryKind, HistoryObject, RangeSet, Test, TimeWindow, Verdict,
+};
 
 impl Lowering<'_> {
     /// HP-UX: in front of an IPv6 list, what router and neighbour discovery passes by.
     pub(super) fn discovery(&mut self, unit: Unit) -> Vec<crate::model::Rule> {
         let of = |kind| {
             let mut rule = self.look();
-            rule.tests = vec![Test {
-                negate: false,
-                cond: Cond::Icmp {
+            // IPv4's ICMP inside IPv6 has the same numbers, and other meanings.
+            let conds = [
+                Cond::Proto(RangeSet::one(protocols::ICMPV6)),
+                Cond::Icmp {
                     kind: Some(kind),
                     codes: (0, 255),
                 },
-            }];
+            ];
+            let test = |cond| Test {
+                negate: false,
+                cond,
+            };
+            rule.tests = conds.map(test).to_vec();
             rule.flow = match unit {
                 Unit::Filter => Flow::Verdict(Verdict::Accept),
                 Unit::Account => Flow::Return,

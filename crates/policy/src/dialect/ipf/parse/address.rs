@@ -9,6 +9,10 @@ use crate::model::Family;
 use crate::syntax::{Diagnostic, Span};
 use std::net::{IpAddr, Ipv6Addr};
 
+/// What to do about a rule of the other family.
+pub(super) const HPUX_FAMILIES: &str = "HP-UX's IPv6 rules are a file of their own: call it \
+    ipf6.conf, give it with -6, or write the line `# --family ipv6` in front of them";
+
 const MASK_WORDS: [&str; 4] = ["broadcast", "network", "netmasked", "peer"];
 
 impl Parser<'_, '_, '_> {
@@ -59,9 +63,10 @@ impl Parser<'_, '_, '_> {
         }
         let message = "addresses of both families in one rule, or of the wrong one";
         let found = Diagnostic::error("family", at, message);
-        Err(Box::new(
-            found.help("write one rule for IPv4 and one for IPv6"),
-        ))
+        Err(Box::new(found.help(match self.hpux() {
+            true => HPUX_FAMILIES,
+            false => "write one rule for IPv4 and one for IPv6",
+        })))
     }
 
     /// `(e0)` or `(e0:1)`: an interface, not a list.
@@ -99,7 +104,13 @@ impl Parser<'_, '_, '_> {
         if self.take_sign("(") {
             let name = self.name("the name of an interface")?;
             if self.take_sign(":") {
-                self.number("a number of an address", u32::MAX)?;
+                let at = self.here();
+                // The interface itself has the number 0.
+                if self.number("a number of an address", u32::MAX)? != 0 {
+                    let message = "Linux doesn't number the addresses of an interface";
+                    let found = Diagnostic::unsupported(at, message);
+                    return Err(Box::new(found.help("write the address that is meant")));
+                }
             }
             self.expect_sign(")", "after the interface")?;
             return Ok(vec![self.interface_address(name)?]);
@@ -178,7 +189,7 @@ impl Parser<'_, '_, '_> {
             Some(names) => names.addresses(name),
             None => Err("names are not resolved here".to_owned()),
         };
-        let wanted = |address: &IpAddr| match self.options.family {
+        let wanted = |address: &IpAddr| match self.family {
             Some(Family::V6) => address.is_ipv6(),
             _ => address.is_ipv4(),
         };
@@ -188,7 +199,7 @@ impl Parser<'_, '_, '_> {
         };
         // Like the original: IPv4 where there is a choice.
         let mut chosen: Vec<IpAddr> = addresses.iter().copied().filter(wanted).collect();
-        if chosen.is_empty() && self.options.family.is_none() {
+        if chosen.is_empty() && self.family.is_none() {
             chosen = addresses;
         }
         let Some(first) = chosen.first() else {

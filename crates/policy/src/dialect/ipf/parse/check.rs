@@ -1,9 +1,14 @@
 //! What can be said of a whole rule: conditions of HP-UX limits, words that cannot act.
 
 use super::super::ast::{Action, Direction, Proto, Return, Rule};
+use super::super::words;
 use super::{Parsed, Parser};
 use crate::dialect::iptables::names::protocols;
+use crate::model::Family;
 use crate::syntax::{Diagnostic, Span};
+
+/// Bytes of an option that the original doesn't look at.
+const SHORT_OPTION: u8 = 4;
 
 impl Parser<'_, '_, '_> {
     pub(super) fn check_rule(&mut self, product: &[Rule], at: Span) -> Parsed<()> {
@@ -13,6 +18,7 @@ impl Parser<'_, '_, '_> {
         self.check_limit(rule, at)?;
         self.check_answer(rule, at);
         self.check_ports(rule, at);
+        self.check_versions(rule, at);
         if rule.action == Action::Count && rule.keep_state.is_some() {
             let message = "a count rule makes no state".to_owned();
             self.warn(
@@ -43,6 +49,34 @@ impl Parser<'_, '_, '_> {
         {
             let message = "only TCP packets are answered with a reset".to_owned();
             self.warn("no-answer", at, message, "write `proto tcp`");
+        }
+        let code = match rule.answer {
+            Some(Return::Icmp(code) | Return::IcmpAsDest(code)) => code,
+            _ => 0,
+        };
+        if code != 0 && rule.family != Some(Family::V4) && rule.direction == Direction::In {
+            let message = "the codes are IPv4's: to IPv6 packets the answer is port unreachable";
+            let help = "say it in a rule of its own for IPv4, with `family inet`";
+            self.warn("no-answer", at, message.to_owned(), help);
+        }
+    }
+
+    /// What other versions take otherwise.
+    fn check_versions(&mut self, rule: &Rule, at: Span) {
+        if rule.action == Action::Log && rule.quick {
+            let message = "4.1 ends the evaluation here; 5.1 goes on behind it, and so does weir";
+            let help = "take `quick` out, or say `set log_quick_ends 1;`";
+            self.warn("differs", at, message.to_owned(), help);
+        }
+        let short = words::IP_OPTIONS.iter().enumerate();
+        let short = short.filter(|(_, row)| row.size <= SHORT_OPTION);
+        let short = short.fold(0, |bits, (at, _)| bits | 1 << at);
+        let asked = rule.fields().map_or(0, |fields| fields.with.options);
+        // `ipopts` and the like name none.
+        if asked & short != 0 {
+            let message = "neither 4.1 nor 5.1 sees options of four bytes or less; weir does";
+            let help = "`weir ipftest -T short_options_unseen=1` judges as they do";
+            self.warn("differs", at, message.to_owned(), help);
         }
     }
 

@@ -3,6 +3,7 @@
 use super::super::ast::{Fields, Matching, Name, Proto, Rule, Side};
 use super::super::lex::Kind;
 use super::super::words;
+use super::address::HPUX_FAMILIES;
 use super::rule::{Product, each};
 use super::{Parsed, Parser};
 use crate::dialect::iptables::names::protocols;
@@ -85,9 +86,9 @@ impl Parser<'_, '_, '_> {
         if self.hpux() {
             let message = "HP-UX has no such word: its families are in two files";
             let found = Diagnostic::error("family", self.since(start), message);
-            return Err(Box::new(found.help("take it out; ipf6.conf is for IPv6")));
+            return Err(Box::new(found.help(HPUX_FAMILIES)));
         }
-        if self.options.family.is_some_and(|given| given != family) {
+        if self.family.is_some_and(|given| given != family) {
             let message = "this file is read as the other family's";
             let found = Diagnostic::error("family", self.since(start), message);
             return Err(Box::new(
@@ -305,10 +306,11 @@ impl Parser<'_, '_, '_> {
         let other = |rule: &Rule| rule.family.is_some_and(|known| known != family);
         if product.iter().any(other) {
             let message = "the addresses and the protocol are of different families";
-            return fault(
-                message,
-                "use `proto icmp` with IPv4 and `proto ipv6-icmp` with IPv6",
-            );
+            let help = match self.hpux() {
+                true => HPUX_FAMILIES,
+                false => "use `proto icmp` with IPv4 and `proto ipv6-icmp` with IPv6",
+            };
+            return fault(message, help);
         }
         Ok(family)
     }

@@ -18,6 +18,7 @@ mod tail;
 mod with;
 
 use super::ast::{File, Item, Language, Name, Setting};
+use super::families::Families;
 use super::lex::{Kind, Token, lex};
 use crate::dialect::renamed::Renamed;
 use crate::model::{Family, SourceId};
@@ -88,6 +89,7 @@ pub fn parse(text: &str, source: SourceId, options: &ParseOptions<'_>) -> (File,
     let (tokens, diagnostics) = lex(text, source);
     let end = Span::new(source, text.len(), text.len());
     let mut parser = Parser::new(&tokens, end, options, diagnostics);
+    parser.families = Families::of(text, source, &mut parser.diagnostics);
     file.items = parser.statements(None);
     let mut diagnostics = parser.diagnostics;
     let renamed = Renamed::of(text, source, &mut diagnostics);
@@ -123,6 +125,9 @@ pub(super) struct Parser<'t, 'a, 'n> {
     bounded: bool,
     depth: usize,
     bodies: u32,
+    families: Families,
+    /// The family of the present rule, unless it says another.
+    pub(super) family: Option<Family>,
 }
 
 impl<'t, 'a, 'n> Parser<'t, 'a, 'n> {
@@ -141,6 +146,8 @@ impl<'t, 'a, 'n> Parser<'t, 'a, 'n> {
             bounded: false,
             depth: 0,
             bodies: 0,
+            families: Families::default(),
+            family: options.family,
         }
     }
 
@@ -343,6 +350,8 @@ impl<'t, 'a, 'n> Parser<'t, 'a, 'n> {
             return self.setting();
         }
         self.bounded = false;
+        let said = self.families.at(self.here().start as usize);
+        self.family = said.or(self.options.family);
         self.rule(body)
     }
 

@@ -4,7 +4,7 @@ use super::super::ast::Name;
 use super::super::lex::Kind;
 use super::super::pool::{Entry, Role, Shape, Table};
 use super::{Parsed, Parser};
-use crate::syntax::{Diagnostic, Place};
+use crate::syntax::{Diagnostic, Place, Span};
 
 impl Parser<'_, '_, '_> {
     /// Steps over `name = "text";`, which the lexer has seen.
@@ -46,7 +46,7 @@ impl Parser<'_, '_, '_> {
                 return Err(self.expected("`}` behind the entries"));
             }
             let entry = self.pool_item(&table.shape)?;
-            table.entries.push(entry);
+            table.entries.extend(entry);
             if !self.is_sign(";") && !self.is_sign(",") && !self.is_sign("}") {
                 return Err(self.expected("`;` behind the entry"));
             }
@@ -199,7 +199,8 @@ impl Parser<'_, '_, '_> {
         }
     }
 
-    fn pool_item(&mut self, shape: &Shape) -> Parsed<Entry> {
+    /// An entry; none where it is told and can't be honoured.
+    fn pool_item(&mut self, shape: &Shape) -> Parsed<Option<Entry>> {
         let start = self.here();
         let source = |text: &str| ["whois", "file", "http"].contains(&text);
         let known = self.peek().is_some_and(|token| source(&token.text));
@@ -209,17 +210,15 @@ impl Parser<'_, '_, '_> {
         {
             let name = self.name("the name of an interface")?;
             self.take();
-            return Ok(Entry::Address(self.pool_entry(false)?, Some(name)));
+            return Ok(Some(Entry::Address(self.pool_entry(false)?, Some(name))));
         }
         if let Some(token) = self.peek().filter(|token| token.kind == Kind::Quoted) {
             self.take();
             return match token.text.strip_prefix("file://") {
-                Some(path) => Ok(Entry::File(Name::from(path))),
-                None if token.text.starts_with("http://") => {
-                    Ok(Entry::Http(Name::from(&*token.text)))
-                }
+                Some(path) => Ok(Some(Entry::File(Name::from(path)))),
+                None if token.text.starts_with("http://") => Ok(self.not_fetched(token.at)),
                 None => {
-                    let message = "neither `file://` nor `http://`";
+                    let message = "this is not `file://`";
                     let found = Diagnostic::error("pool-entry", token.at, message);
                     Err(Box::new(found.help("write \"file:///path\"")))
                 }
@@ -230,15 +229,15 @@ impl Parser<'_, '_, '_> {
             if !self.take_word("file") {
                 return Err(self.expected("`file`"));
             }
-            return Ok(Entry::Whois(self.name("a path")?));
+            return Ok(Some(Entry::Whois(self.name("a path")?)));
         }
-        for (word, is_file) in [("file", true), ("http", false)] {
+        for word in ["file", "http"] {
             if self.is(word) && self.is_sign_at(1, ":") {
                 let text = self.address_of_web();
-                return Ok(match (is_file, text.strip_prefix("file://")) {
-                    (true, Some(path)) => Entry::File(Name::from(path)),
-                    _ => Entry::Http(Name::from(text)),
-                });
+                return match text.strip_prefix("file://") {
+                    Some(path) => Ok(Some(Entry::File(Name::from(path)))),
+                    None => Ok(self.not_fetched(self.since(start))),
+                };
             }
         }
         let negate = self.take_sign("!");
@@ -254,7 +253,16 @@ impl Parser<'_, '_, '_> {
                 group = Some(self.name("the name of a group")?);
             }
         }
-        Ok(Entry::Address(entry, group))
+        Ok(Some(Entry::Address(entry, group)))
+    }
+
+    /// A list behind `http://` would be empty: nobody fetches it.
+    fn not_fetched(&mut self, at: Span) -> Option<Entry> {
+        let message = "addresses are not fetched from the web: this would match nothing";
+        let found = Diagnostic::unsupported(at, message);
+        let help = "fetch it, and name the copy with `\"file:///path\"`";
+        self.diagnostics.push(found.help(help));
+        None
     }
 
     /// Everything up to a blank or a `;`.

@@ -28,7 +28,7 @@ impl Parser<'_, '_, '_> {
         }
         self.action(&mut rule)?;
         self.direction(&mut rule)?;
-        rule.family = self.options.family;
+        rule.family = self.family;
         let mut product = vec![rule];
         self.options_of_rule(&mut product)?;
         self.matching(&mut product)?;
@@ -374,6 +374,13 @@ impl Parser<'_, '_, '_> {
     }
 
     fn on(&mut self, product: &mut Product) -> Parsed<()> {
+        if product.iter().any(|rule| rule.on[0].is_some()) {
+            let at = self.last().unwrap_or_else(|| self.here());
+            let found = Diagnostic::error("syntax", at, "`on` twice in one rule");
+            let help = "write one rule for each interface, or `on { e0 e1 }`";
+            return Err(Box::new(found.help(help)));
+        }
+        let start = self.here();
         if let Some(close) = self.list_start() {
             let mut names = Vec::new();
             loop {
@@ -382,6 +389,12 @@ impl Parser<'_, '_, '_> {
                 if self.take_sign(close) {
                     break;
                 }
+            }
+            if names.len() > 1 && !self.hpux() {
+                let message = "5.1 reads such a list as the pair `on a,b`, or loses its first \
+                    interface; weir takes each of them";
+                let help = "write one rule for each interface";
+                self.warn("differs", self.since(start), message.to_owned(), help);
             }
             return self.multiply(product, &names, |rule, name| {
                 rule.on = [Some(name.clone()), None];

@@ -1,0 +1,252 @@
+//! What is told of IPFilter files and packets, and what is refused instead of guessed.
+
+mod common;
+
+use common::{Folder, Namespace, Run, Shot, pcapng, tcp, udp};
+
+fn told(rules: &str) -> Run {
+    let folder = Folder::new();
+    folder.file("r", rules);
+    folder.weir(&["check", "r"])
+}
+
+#[test]
+fn what_versions_take_otherwise_is_told() {
+    for (rules, wanted) in [
+        (
+            "log in quick all\npass in all\n",
+            "4.1 ends the evaluation here",
+        ),
+        (
+            "pass in all with opt nop\n",
+            "options of four bytes or less",
+        ),
+        ("pass in on { e0, e1 } all\n", "5.1 reads such a list"),
+        (
+            "set nosuch 3;\npass in all\n",
+            "there is no tunable `nosuch`",
+        ),
+        (
+            "block return-icmp(host-unr) in all\n",
+            "to IPv6 packets the answer is port unreachable",
+        ),
+    ] {
+        let run = told(rules).expect(0);
+        assert!(
+            run.err.contains(wanted) && run.err.contains("warning"),
+            "{run:?}"
+        );
+    }
+    for rules in [
+        "log in all\npass in all with opt rr\n",
+        "set state_size 3;\npass in on e0 all\n",
+        "block return-icmp(host-unr) in family inet proto udp all\n",
+    ] {
+        let run = told(rules).expect(0);
+        assert!(!run.err.contains("warning"), "{run:?}");
+    }
+    let folder = Folder::new();
+    folder.file("r", "set nosuch 3;\npass in all\n");
+    for command in [&["show"][..], &["ipf", "-nf"]] {
+        let run = folder.weir(&[command, &["r"]].concat()).expect(0);
+        assert!(run.err.contains("no tunable `nosuch`"), "{run:?}");
+    }
+}
+
+#[test]
+fn what_cant_be_kept_is_refused_with_its_place() {
+    let alias = told("pass in from (e0:1) to any\n").expect(3);
+    assert!(alias.err.contains("r:1:18"), "{alias:?}");
+    told("pass in from (e0:0) to any\n").expect(0);
+    let twice = told("pass in on e0 on e1 all\n").expect(1);
+    assert!(twice.err.contains("`on` twice"), "{twice:?}");
+
+    let folder = Folder::new();
+    folder.file("r", "block in quick from pool/1 to any\n");
+    let table = |entry: &str| format!("table role = ipf type = tree number = 1 {{ {entry}; }};\n");
+    for entry in ["http://foo/x", "\"http://foo/x\""] {
+        folder.file("p", &table(entry));
+        let run = folder.weir(&["check", "p", "r"]).expect(3);
+        assert!(
+            run.err.contains("p:1:43") && run.err.contains("file:///"),
+            "{run:?}"
+        );
+        folder.weir(&["ippool", "-nf", "p"]).expect(3);
+        folder.weir(&["ipftest", "-P", "p", "-r", "r"]).expect(3);
+    }
+    let missing = folder.weir(&["show", "r"]).expect(2);
+    assert!(missing.err.contains("ipftest: with -P"), "{missing:?}");
+}
+
+#[test]
+fn tables_and_rules_printed_together_are_input() {
+    let folder = Folder::new();
+    folder.file(
+        "r",
+        "set min_ttl 9;\nblock in quick from pool/1 to any\npass in all\n",
+    );
+    folder.file(
+        "p",
+        "table role = ipf type = tree number = 1 { 10.0.0.0/8; !10.1.0.0/16; };\n",
+    );
+    let shown = folder.weir(&["show", "p", "r"]).expect(0).out;
+    folder.file("both", &shown);
+    assert_eq!(folder.weir(&["show", "both"]).expect(0).out, shown);
+    let checked = folder.weir(&["check", "both"]).expect(0).out;
+    assert!(
+        checked.contains("2 rules") && checked.contains("1 table"),
+        "{checked}"
+    );
+    folder.file("wrong", &format!("{shown}pass in frm any\n"));
+    let line = shown.lines().count() + 1;
+    let wrong = folder.weir(&["check", "wrong"]).expect(1).err;
+    assert!(wrong.contains(&format!("wrong:{line}:9")), "{wrong}");
+}
+
+#[test]
+fn interfaces_of_another_system_are_named_and_told() {
+    let folder = Folder::new();
+    folder.file("r", "block in on lan0 all\npass out on lan0 all\n");
+    let named = "block in on lo all\npass out on lo all\n";
+    let ipf = folder.weir(&["ipf", "--interface", "lan0=lo", "-nvf", "r"]);
+    assert_eq!(ipf.expect(0).out, named);
+    let stat = folder.weir(&["ipfstat", "--interface", "lan0=lo", "-i", "r"]);
+    assert_eq!(stat.expect(0).out, "block in on lo all\n");
+    folder.file("packets", "in on lo udp 1.1.1.1,1 2.2.2.2,2\n");
+    let test = ["ipftest", "-b", "-r", "r", "-i", "packets"];
+    assert_eq!(folder.weir(&test).expect(0).out, "nomatch\n");
+    let test = [&test[..], &["--interface", "lan0=lo"]].concat();
+    assert_eq!(folder.weir(&test).expect(0).out, "block\n");
+
+    if weir_plane::kernel_or_skip("interfaces_of_another_system").is_none() {
+        return;
+    }
+    let netns = Namespace::new("names");
+    let ipf = ["ipf", "--netns", netns.0.as_str(), "-Fa", "-f", "r"];
+    let run = folder.weir(&ipf).expect(0);
+    assert!(
+        run.err.contains("no interface here is called `lan0`"),
+        "{run:?}"
+    );
+    let named = [&ipf[..], &["--interface", "lan0=lo"]].concat();
+    let run = folder.weir(&named).expect(0);
+    assert!(!run.err.contains("no interface"), "{run:?}");
+    let list = folder.weir(&["ipfstat", "--netns", netns.0.as_str(), "-i"]);
+    assert_eq!(list.expect(0).out, "block in on lo all\n");
+}
+
+#[test]
+fn packets_of_a_capture_are_counted_in_both_forms() {
+    let folder = Folder::new();
+    folder.file("r", "block in log proto udp all\npass in proto tcp all\n");
+    let shot = |bytes| Shot {
+        interface: 0,
+        time_ms: 1_000,
+        way: 1,
+        comment: None,
+        bytes,
+    };
+    let ends = (([1, 1, 1, 1], 1), ([2, 2, 2, 2], 2));
+    let shots = [
+        shot(udp(ends.0, ends.1)),
+        shot(tcp(ends.0, ends.1, 2, (1, 0))),
+        shot(udp(ends.0, ends.1)),
+    ];
+    pcapng(&folder.0.join("c"), &["e0"], &shots);
+    let stat = |args: &[&str]| {
+        let args = [&["ipfstat", "--packets", "c"], args, &["r"]].concat();
+        folder.weir(&args).expect(0).out
+    };
+    let new = stat(&[]);
+    let value = |label: &str| {
+        let label = format!("\t{label}");
+        let line = new.lines().find(|line| line.ends_with(&label));
+        let value = line
+            .unwrap_or_else(|| panic!("{label}: {new}"))
+            .split('\t')
+            .next();
+        value.unwrap().parse::<u64>().unwrap()
+    };
+    let (blocked, passed) = (
+        value("input packets blocked"),
+        value("input packets passed"),
+    );
+    assert_eq!((blocked, passed), (2, 1), "{new}");
+    assert_eq!(value("input block reason filter-rule"), blocked);
+    assert_eq!(value("output block reason natv6_in-fail"), 0);
+    assert_eq!(value("packets logged"), blocked);
+    assert!(
+        new.ends_with("0\tIPF Ticks\nPacket log flags set:\n\tnone\n"),
+        "{new}"
+    );
+    let old = stat(&["--old-form"]);
+    let line = format!(" input packets:\t\tblocked {blocked} passed {passed} nomatch 0 ");
+    assert!(old.contains(&line), "{old}");
+    assert!(
+        old.contains(&format!(" packets logged:\tinput {blocked} output 0\n")),
+        "{old}"
+    );
+    assert!(old.starts_with("bad packets:\t\tin 0\tout 0\n"), "{old}");
+    assert_eq!(stat(&["--dialect", "hpux"]), old);
+}
+
+#[test]
+fn junk_in_packets_is_told() {
+    let folder = Folder::new();
+    folder.file("r", "pass in all\nblock in all with bcast\n");
+    let test = |format: &str, packets: &str| {
+        folder.file("packets", packets);
+        folder.weir(&["ipftest", "-b", "-r", "r", "-F", format, "-i", "packets"])
+    };
+    let right = "in tcp 1.1.1.1,1 2.2.2.2,2 S seq=1 ack=2 opt rr";
+    for (junk, word) in [
+        ("S zork", "zork"),
+        ("SYN", "SYN"),
+        ("S seq=x", "seq=x"),
+        ("S ack=1x", "ack=1x"),
+    ] {
+        let run = test(
+            "text",
+            &format!("in tcp 1.1.1.1,1 2.2.2.2,2 {junk}\n{right}\n"),
+        );
+        assert!(run.err.contains(&format!("`{word}`")), "{run:?}");
+        assert_eq!(run.expect(2).out, "pass\n");
+    }
+    assert_eq!(test("text", right).expect(0).out, "pass\n");
+    let header = "4500 0014 0000 0000 3f00 7dd8 0101 0101 0202 0202";
+    assert_eq!(
+        test("hex", &format!("[in,e1] +bcast {header}\n"))
+            .expect(0)
+            .out,
+        "block\n"
+    );
+    assert_eq!(
+        test("hex", &format!("[in,e1]+bcast {header}\n"))
+            .expect(0)
+            .out,
+        "block\n"
+    );
+    let run = test("hex", &format!("[in,e1] {header} zork\n")).expect(2);
+    assert!(run.err.contains("`z`"), "{run:?}");
+}
+
+#[test]
+fn discovery_is_of_ipv6s_own_icmp() {
+    let folder = Folder::new();
+    folder.file("ipf6.conf", "block in all\n");
+    let convert = [
+        "convert",
+        "--dialect",
+        "hpux",
+        "ipf6.conf",
+        "--to",
+        "iptables",
+    ];
+    let args = [&convert[..], &["--family", "ipv6", "--host"]].concat();
+    let run = folder.weir(&args).expect(0);
+    assert!(
+        run.out.contains("-p ipv6-icmp -m icmp6 --icmpv6-type 133"),
+        "{run:?}"
+    );
+    assert!(!run.out.contains("-p icmp "), "{run:?}");
+}
