@@ -117,7 +117,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         "snoop" => Format::Snoop,
         _ => Format::Text,
     };
-    let (packets, left_out) = read(args.input.as_deref(), format, !reading.no_names)?;
+    let packets = read(args.input.as_deref(), format, !reading.no_names)?;
     let mut test = Test {
         args,
         evaluator: Evaluator::new(&rules.set, rules.tables.clone(), settings),
@@ -138,11 +138,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     if args.dump {
         dump(&test.evaluator, out)?;
     }
-    match left_out {
-        0 => Ok(Exit::Done),
-        // Told where they were read; what else there was is judged.
-        _ => Ok(Exit::Usage),
-    }
+    Ok(Exit::Done)
 }
 
 fn refuse(args: &Args) -> anyhow::Result<()> {
@@ -185,8 +181,7 @@ fn prepare(args: &Args) -> anyhow::Result<(Reading, Rules, Settings)> {
         match changed {
             Ok(true) => {}
             Ok(false) => eprintln!("weir: {} has no effect here", setting.name),
-            // Told when it was read.
-            Err(_) => {}
+            Err(why) => eprintln!("weir: {why}: left out"),
         }
     }
     for list in args.tunables.iter().filter(|list| *list != "list") {

@@ -40,12 +40,8 @@ pub enum Format {
 }
 
 /// Reads all packets. Lines that can't be read are told on standard error and left out, as the
-/// original leaves them out; how many is the second part of the answer.
-pub fn read(
-    path: Option<&Path>,
-    format: Format,
-    names: bool,
-) -> anyhow::Result<(Vec<TestPacket>, usize)> {
+/// original leaves them out.
+pub fn read(path: Option<&Path>, format: Format, names: bool) -> anyhow::Result<Vec<TestPacket>> {
     let bytes = match path.filter(|path| *path != Path::new("-")) {
         Some(path) => std::fs::read(path).or_exit(
             Exit::Usage,
@@ -71,9 +67,9 @@ pub fn read(
     }
 }
 
-fn pcap(bytes: Vec<u8>) -> anyhow::Result<(Vec<TestPacket>, usize)> {
+fn pcap(bytes: Vec<u8>) -> anyhow::Result<Vec<TestPacket>> {
     let mut capture = crate::capture::Capture::of_bytes("the packets", bytes)?;
-    let (mut packets, mut left_out) = (Vec::new(), 0);
+    let mut packets = Vec::new();
     while let Some(frame) = capture.next() {
         let frame = frame?;
         match frame.content {
@@ -81,11 +77,8 @@ fn pcap(bytes: Vec<u8>) -> anyhow::Result<(Vec<TestPacket>, usize)> {
                 bytes: network.bytes,
                 ..TestPacket::default()
             }),
-            Err(reason) => {
-                eprintln!("weir: packet {} is left out: {reason}", frame.number);
-                left_out += 1;
-            }
+            Err(reason) => eprintln!("weir: packet {} is left out: {reason}", frame.number),
         }
     }
-    Ok((packets, left_out))
+    Ok(packets)
 }

@@ -1,8 +1,9 @@
 //! Packets in words, one a line.
 //!
 //! In: `in on e0 tcp 10.0.0.1,1024 10.0.0.2,80 S`. Out: bytes with right checksums. A line that
-//! can't be read, or has words that mean nothing, is told on standard error and left out. What is
-//! not said has the original's defaults: TTL 63, identification 0, window 4096, no payload.
+//! can't be read is told on standard error and left out, as the original does; so are words that
+//! mean nothing, of lines that count. What is not said has the original's defaults: TTL 63,
+//! identification 0, window 4096, no payload.
 
 use super::packets::TestPacket;
 use std::net::{Ipv4Addr, Ipv6Addr, ToSocketAddrs};
@@ -22,10 +23,9 @@ const WORDS_MAX: usize = 19;
 /// Bytes of options that a packet may have.
 const OPTIONS_MAX: usize = 48;
 
-/// All packets of a text, and how many lines were left out.
-pub fn packets(text: &str, names: bool) -> (Vec<TestPacket>, usize) {
+/// All packets of a text.
+pub fn packets(text: &str, names: bool) -> Vec<TestPacket> {
     let mut packets = Vec::new();
-    let mut left_out = 0;
     for (number, line) in text.lines().enumerate() {
         let line = line.split(['#', '\r']).next().unwrap_or("");
         let words: Vec<&str> = line
@@ -37,20 +37,24 @@ pub fn packets(text: &str, names: bool) -> (Vec<TestPacket>, usize) {
             continue;
         }
         match packet(&words, names) {
-            Ok(packet) => packets.push(packet),
-            Err(why) => {
-                eprintln!("weir: packet in line {} is left out: {why}", number + 1);
-                left_out += 1;
+            Ok((packet, notes)) => {
+                packets.push(packet);
+                for note in notes {
+                    eprintln!("weir: packet in line {}: {note}", number + 1);
+                }
             }
+            Err(why) => eprintln!("weir: packet in line {} is left out: {why}", number + 1),
         }
     }
-    (packets, left_out)
+    packets
 }
 
 /// The words that are left.
 struct Words<'w> {
     words: &'w [&'w str],
     names: bool,
+    /// What is said of words that mean less than they might.
+    notes: Vec<String>,
 }
 
 impl<'w> Words<'w> {
@@ -69,24 +73,30 @@ impl<'w> Words<'w> {
     }
 
     /// A number behind `name=`.
-    fn value(&mut self, name: &str) -> Result<u32, String> {
-        let begins = |word: &&str| {
-            let start = word.get(..name.len());
-            start.is_some_and(|start| start.eq_ignore_ascii_case(name))
-        };
-        let Some(word) = self.peek().filter(begins) else {
-            return Ok(0);
-        };
+    fn value(&mut self, name: &str) -> Option<u32> {
+        let word = self.peek()?;
+        let start = word.get(..name.len())?;
+        if !start.eq_ignore_ascii_case(name) {
+            return None;
+        }
         self.take();
         // Taken modulo 2^32, as atoi and a cast do it.
         let number: Result<i64, _> = word[name.len()..].parse();
-        let number = number.map_err(|_| format!("`{word}` has no number"))?;
-        Ok(number as u32)
+        if number.is_err() {
+            self.notes
+                .push(format!("`{word}` has no number: taken as 0"));
+        }
+        Some(number.unwrap_or(0) as u32)
     }
 }
 
-fn packet(words: &[&str], names: bool) -> Result<TestPacket, String> {
-    let mut words = Words { words, names };
+/// A packet, and what is to be said of its line.
+fn packet(words: &[&str], names: bool) -> Result<(TestPacket, Vec<String>), String> {
+    let mut words = Words {
+        words,
+        names,
+        notes: Vec::new(),
+    };
     let direction = words.need("a direction")?;
     let out = match direction.chars().next().map(|c| c.to_ascii_lowercase()) {
         Some('i') => false,
@@ -117,9 +127,9 @@ fn packet(words: &[&str], names: bool) -> Result<TestPacket, String> {
         false => ipv4(&mut words)?,
     };
     if let Some(word) = words.peek() {
-        return Err(format!("`{word}` can't stand here"));
+        words.notes.push(format!("`{word}` is not looked at"));
     }
-    Ok(packet)
+    Ok((packet, words.notes))
 }
 
 /// A protocol word, or the default.
@@ -226,7 +236,7 @@ fn ipv4(words: &mut Words<'_>) -> Result<Vec<u8>, String> {
     let (destination, port) = end(words, proto, "destination")?;
     let destination = host4(words, destination)?;
     let mut data = match proto {
-        TCP => tcp(words, source_port, port)?,
+        TCP => tcp(words, source_port, port),
         UDP => udp(source_port, port),
         ICMP => icmp(words, Family::V4, 28)?,
         _ => Vec::new(),
@@ -254,7 +264,7 @@ fn ipv6(words: &mut Words<'_>) -> Result<Vec<u8>, String> {
     };
     let (source, destination) = (address(source)?, address(destination)?);
     let data = match proto {
-        TCP => tcp(words, source_port, port)?,
+        TCP => tcp(words, source_port, port),
         UDP => udp(source_port, port),
         ICMPV6 => icmp(words, Family::V6, 88)?,
         // A length of 0 would be a jumbogram.
@@ -273,29 +283,26 @@ fn ipv6(words: &mut Words<'_>) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn tcp(words: &mut Words<'_>, source: u16, destination: u16) -> Result<Vec<u8>, String> {
+fn tcp(words: &mut Words<'_>, source: u16, destination: u16) -> Vec<u8> {
     let mut flags = 0u8;
     if let Some(word) = words.peek() {
-        let bits = |word: &str| -> Option<u8> {
-            let mut letters = word.chars();
-            letters.try_fold(0, |set, letter| {
-                Some(set | 1 << words::FLAG_LETTERS.find(letter)?)
-            })
-        };
-        if let Some(set) = bits(word) {
+        let bits = word
+            .chars()
+            .filter_map(|letter| words::FLAG_LETTERS.find(letter));
+        flags = bits.fold(0, |set, bit| set | 1 << bit);
+        if flags != 0 {
             words.take();
-            flags = set;
         }
     }
-    let sequence = words.value("seq=")?;
-    let acknowledgement = words.value("ack=")?;
+    let sequence = words.value("seq=").unwrap_or(0);
+    let acknowledgement = words.value("ack=").unwrap_or(0);
     let mut data = Vec::with_capacity(20);
     data.extend(source.to_be_bytes());
     data.extend(destination.to_be_bytes());
     data.extend(sequence.to_be_bytes());
     data.extend(acknowledgement.to_be_bytes());
     data.extend([0x50, flags, 0x10, 0, 0, 0, 0, u8::from(flags & 0x20 != 0)]);
-    Ok(data)
+    data
 }
 
 fn udp(source: u16, destination: u16) -> Vec<u8> {

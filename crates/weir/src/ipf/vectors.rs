@@ -88,8 +88,8 @@ fn read(case: &Case) -> Read {
         }
     }
     let mut packets = match case.hex {
-        true => hex::packets(&case.packets).0,
-        false => text::packets(&case.packets, false).0,
+        true => hex::packets(&case.packets),
+        false => text::packets(&case.packets, false),
     };
     let source = behind("-S").map(|address| address.parse::<std::net::Ipv4Addr>().unwrap());
     for packet in &mut packets {
