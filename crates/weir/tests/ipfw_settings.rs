@@ -94,3 +94,87 @@ fn check_notes_what_apply_would_refuse() {
     let checked = folder.weir(&args).expect(0).json();
     assert_eq!(checked["enforceable"], true, "{checked}");
 }
+
+#[test]
+fn files_end_as_ipfw_would() {
+    let folder = Folder::new();
+    folder.file("rules", "add 100 allow ip from any to any\n");
+    let path = folder.0.join("commands");
+    let path = path.to_str().unwrap();
+    for (text, code) in [
+        ("add 200 count ip from any to any\nadd 300 frobnicate\n", 65),
+        ("frobnicate\nadd 300 frobnicate\n", 64),
+        ("add 65535 allow ip from any to any\n", 69),
+        ("add 200 count ip from any to any\n", 0),
+    ] {
+        folder.file("commands", text);
+        folder
+            .weir(&["ipfw", "--rules", "rules", "-q", path])
+            .expect(code);
+    }
+    folder.weir(&["ipfw"]).expect(64);
+    folder.weir(&["ipfw", "--rules", "rules"]).expect(64);
+    // All or nothing; `-f` goes on behind a line that is wrong.
+    let text = "add 200 count ip from any to any\nadd 300 frobnicate\nadd 400 count\n";
+    folder.file("commands", text);
+    let list = || {
+        folder
+            .weir(&["ipfw", "--rules", "rules", "list"])
+            .expect(0)
+            .out
+    };
+    let before = list();
+    folder
+        .weir(&["ipfw", "--rules", "rules", "--write", "-q", path])
+        .expect(65);
+    assert_eq!(list(), before);
+    folder
+        .weir(&["ipfw", "--rules", "rules", "--write", "-qf", path])
+        .expect(65);
+    assert_eq!(
+        list(),
+        "00100 allow ip from any to any\n00200 count ip from any to any\n00400 count //\n\
+         65535 deny ip from any to any\n"
+    );
+}
+
+#[test]
+fn explanations_are_in_the_order_of_the_walk() {
+    let folder = Folder::new();
+    folder.file(
+        "rules",
+        "table T create type addr\ntable T add 192.0.2.0/24 46\ntable S create type addr\n\
+         table S add 192.0.2.0/24 300\nadd 10 count ip from any to any\n\
+         add 20 deny tcp from any to any\nadd 30 count ip from any to any\n\
+         add 40 setdscp tablearg ip from table(T) to any\nadd 50 deny ip from any to any out\n\
+         add 60 skipto tablearg ip from table(S) to any\nadd 70 deny ip from any to any\n\
+         add 300 count udp from any to any { in or via any }\nadd 310 allow ip from any to any\n",
+    );
+    let packet = "in=eth0 udp 192.0.2.9:1 > 192.0.2.1:53";
+    let told = folder
+        .weir(&["explain", "--json", "rules", packet])
+        .expect(0)
+        .json();
+    let tried = told["passes"][0]["tried"].as_array().unwrap().iter();
+    let tried: Vec<(u64, &str, &str)> = tried
+        .map(|one| {
+            let text = |name: &str| one[name].as_str().unwrap();
+            (
+                one["rule"].as_u64().unwrap(),
+                text("result"),
+                text("because"),
+            )
+        })
+        .collect();
+    let expected = [
+        (10, "acted", "Count"),
+        (20, "failed", "`tcp` fails"),
+        (30, "acted", "Count"),
+        (40, "acted", "SetDscp 46"),
+        (50, "failed", "`out` fails"),
+        (60, "acted", "SkipTo 300"),
+        (300, "failed", "its patterns hold, and it does nothing here"),
+        (310, "acted", "Accept"),
+    ];
+    assert_eq!(tried, expected);
+}

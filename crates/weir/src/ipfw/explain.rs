@@ -13,9 +13,10 @@ use crate::output::{Output, Paint, report};
 use crate::spec::{Spec, describe_packet};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use weir_policy::dialect::ipfw::ast::Pattern;
 use weir_policy::dialect::ipfw::command::Switches;
 use weir_policy::dialect::ipfw::print::listing;
-use weir_policy::eval::ipfw::{Effect, Evaluator, Judgement, Pass};
+use weir_policy::eval::ipfw::{Acted, Effect, Evaluator, Judgement, Pass, Tested};
 use weir_policy::model::RuleId;
 
 /// What is to be explained.
@@ -197,48 +198,43 @@ fn tried(loaded: &Loaded, judgement: &Judgement) -> Vec<RuleReport> {
             because,
         })
     };
+    let did = |acted: &Acted| report(acted.rule, "acted", effect(acted));
     let mut out: Vec<RuleReport> = Vec::new();
-    let mut acted = judgement.trail.iter().peekable();
-    let mut tests = judgement.tests.iter().peekable();
-    while let Some(test) = tests.next() {
-        // Rules that acted without a test of their own, on the way here.
-        while let Some(next) = acted.peek() {
-            let tested_later = next.rule == test.rule
-                || std::iter::once(test)
-                    .chain(tests.clone())
-                    .any(|t| t.rule == next.rule);
-            if tested_later {
-                break;
-            }
-            out.extend(report(next.rule, "acted", effect(&next.effect)));
-            acted.next();
+    let mut trail = judgement.trail.iter().peekable();
+    for (number, test) in judgement.tests.iter().enumerate() {
+        // Rules without a test, and those that a state brought the packet to.
+        while let Some(acted) = trail.next_if(|acted| acted.after <= number) {
+            out.extend(did(acted));
         }
-        let last_of_rule = tests.peek().is_none_or(|next| next.rule != test.rule);
-        if !last_of_rule {
-            continue;
-        }
-        if acted.peek().is_some_and(|next| next.rule == test.rule) {
-            if let Some(next) = acted.next() {
-                out.extend(report(next.rule, "acted", effect(&next.effect)));
-            }
-        } else {
+        let next = judgement.tests.get(number + 1);
+        let goes_on = next.is_some_and(|next| next.rule == test.rule);
+        let acts = trail
+            .peek()
+            .is_some_and(|acted| acted.after == number + 1 && acted.rule == test.rule);
+        if !goes_on && !acts {
             out.extend(report(test.rule, "failed", failed(test, loaded)));
         }
     }
-    for next in acted {
-        out.extend(report(next.rule, "acted", effect(&next.effect)));
-    }
+    out.extend(trail.filter_map(did));
     out
 }
 
-fn effect(effect: &Effect) -> String {
-    match effect {
-        Effect::Action(action) => weir_policy::dialect::ipfw::log::word(action, 0),
+fn effect(acted: &Acted) -> String {
+    match &acted.effect {
+        Effect::Action(action) => weir_policy::dialect::ipfw::log::word(action, acted.tablearg),
         Effect::StateRefused => "the flow can't be noted: denied".to_owned(),
     }
 }
 
-fn failed(test: &weir_policy::eval::ipfw::Tested, loaded: &Loaded) -> String {
+fn failed(test: &Tested, loaded: &Loaded) -> String {
+    if test.held != test.instruction.negate {
+        return "its patterns hold, and it does nothing here".to_owned();
+    }
+    // `out` is kept as `not in`.
+    if test.instruction.pattern == Pattern::In {
+        let word = if test.instruction.negate { "out" } else { "in" };
+        return format!("`{word}` fails");
+    }
     let span = test.instruction.place.0;
     let written = loaded
         .sources

@@ -21,7 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weir_policy::dialect::ipfw::command::{Command, Switches};
 use weir_policy::dialect::ipfw::lower::{Options, lower};
 use weir_policy::dialect::ipfw::{
-    Fault, Notes, Program, Ruleset, Step, parse_command, read_line, refusals, words,
+    ExitClass, Notes, Program, Ruleset, Step, parse_command, read_line, refusals, words,
 };
 use weir_policy::syntax::diag::{Colour, render};
 use weir_policy::syntax::{Diagnostic, Severity, Sources, Span};
@@ -83,8 +83,8 @@ pub struct Carried {
     pub sources: Sources,
     /// Messages.
     pub found: Vec<Diagnostic>,
-    /// How it ended.
-    pub fault: Option<Fault>,
+    /// How it ended, if badly.
+    pub ended: Option<ExitClass>,
     /// Lines are counted anew.
     restarts_log: bool,
 }
@@ -120,7 +120,7 @@ pub fn carry_out(command: &[String], ruleset: &mut Ruleset) -> Carried {
         errors,
         sources,
         found,
-        fault,
+        ended: fault.map(|fault| fault.exit),
         restarts_log: restarts,
     }
 }
@@ -158,7 +158,7 @@ fn standing(call: &Pathname<'_>) -> anyhow::Result<Switches> {
     })
 }
 
-/// Carries out a file of commands, all of them or none.
+/// Carries out a file of commands, all of them or none; with `-f` those that are not wrong.
 pub fn carry_out_file(call: &Pathname<'_>, ruleset: &mut Ruleset) -> anyhow::Result<Carried> {
     let standing = standing(call)?;
     let folder = std::env::current_dir().unwrap_or_default();
@@ -186,7 +186,8 @@ pub fn carry_out_file(call: &Pathname<'_>, ruleset: &mut Ruleset) -> anyhow::Res
     let restarts_log = program.steps.iter().any(restarts_log);
     let mut found = program.diagnostics;
     found.retain(|one| one.severity >= Severity::Warning);
-    if !found.iter().any(Diagnostic::is_error) {
+    let sound = standing.force || !found.iter().any(Diagnostic::is_error);
+    if sound {
         *ruleset = program.ruleset;
     }
     Ok(Carried {
@@ -194,8 +195,8 @@ pub fn carry_out_file(call: &Pathname<'_>, ruleset: &mut Ruleset) -> anyhow::Res
         errors: Vec::new(),
         sources,
         found,
-        fault: None,
-        restarts_log,
+        ended: program.ended,
+        restarts_log: restarts_log && sound,
     })
 }
 
@@ -225,22 +226,18 @@ pub fn run(command: &[String], netns: Option<&str>, out: &mut Output) -> anyhow:
         None => carry_out(command, &mut ruleset),
     };
     tell(&carried.found, &carried.sources);
-    let sound = !carried.found.iter().any(Diagnostic::is_error);
-    if ruleset != before || carried.restarts_log && sound {
+    if ruleset != before || carried.restarts_log {
         // We have entered the namespace.
         find_owners(&mut ruleset, None);
         check(&carried, &saved, &ruleset)?;
         replace(&mut kernel, &saved, &ruleset)?;
-    } else if let (None, true) = (
-        &carried.fault,
-        carried.found.iter().any(Diagnostic::is_error),
-    ) {
-        return Err(unchanged(Exit::Usage));
+    } else if carried.ended.is_none() && carried.found.iter().any(Diagnostic::is_error) {
+        return Err(unchanged(Exit::Unsupported));
     }
     carried.say(out)?;
-    match carried.fault {
+    match carried.ended {
         None => Ok(Exit::Done),
-        Some(fault) => Err(anyhow::Error::new(Ended(fault.exit as u8))),
+        Some(exit) => Err(anyhow::Error::new(Ended(exit as u8))),
     }
 }
 

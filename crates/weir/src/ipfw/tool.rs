@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_policy::dialect::ipfw::command::Switches;
 use weir_policy::dialect::ipfw::print::listing;
-use weir_policy::dialect::ipfw::{DEFAULT_RULE, Ruleset};
+use weir_policy::dialect::ipfw::{DEFAULT_RULE, ExitClass, Ruleset};
 use weir_policy::model::Counters;
 use weir_policy::syntax::Diagnostic;
 
@@ -42,12 +42,16 @@ pub struct Args {
     #[command(flatten)]
     pub facts: FactArgs,
     /// Options and command of ipfw.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<String>,
 }
 
 /// Carries the command out; ipfw's exit status comes back when it ends badly.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    if args.command.is_empty() {
+        eprintln!("ipfw: missing command: weir ipfw [OPTIONS] COMMAND, as `weir ipfw list`");
+        return Err(anyhow::Error::new(Ended(ExitClass::Usage as u8)));
+    }
     let Some(rules) = &args.rules else {
         return live::run(&args.command, args.netns.as_deref(), out);
     };
@@ -65,19 +69,19 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     };
     carried.say(out)?;
     let wrong = |one: &Diagnostic| one.is_error() && !one.is_unsupported();
-    let failed = carried.fault.is_none() && carried.found.iter().any(wrong);
+    let failed = carried.ended.is_none() && carried.found.iter().any(wrong);
     // What can't be enforced can be written all the same.
     carried.found.retain(|one| !one.is_unsupported());
     live::tell(&carried.found, &carried.sources);
     if ruleset != before {
         keep(rules, args.write, &ruleset)?;
     }
-    match carried.fault {
+    match carried.ended {
         None if failed => Ok(Exit::Negative),
         None => Ok(Exit::Done),
-        Some(fault) => {
+        Some(exit) => {
             out.flush()?;
-            Err(anyhow::Error::new(Ended(fault.exit as u8)))
+            Err(anyhow::Error::new(Ended(exit as u8)))
         }
     }
 }

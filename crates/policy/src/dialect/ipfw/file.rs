@@ -10,7 +10,7 @@
 
 use super::ast::{Action, InterfaceName, Pattern};
 use super::command::{Command, CommandLine, Placed, Switches, TableCommand, TableType};
-use super::fault::{Fault, Notes};
+use super::fault::{ExitClass, Fault, Notes};
 use super::lint;
 use super::parse::{self, Names};
 use super::refuse::refusals;
@@ -40,6 +40,8 @@ pub struct Program {
     pub diagnostics: Vec<Diagnostic>,
     /// Lines that were carried out.
     pub steps: Vec<Step>,
+    /// How ipfw would have ended at the first line that was wrong.
+    pub ended: Option<ExitClass>,
     /// Interfaces of the file that is being read which have other names here.
     renamed: Renamed,
 }
@@ -104,6 +106,7 @@ impl Program {
                 let fault = Fault::usage("line-length", span, message)
                     .help("split it into several commands, or use a table");
                 self.diagnostics.push(fault.diagnostic());
+                self.ended.get_or_insert(fault.exit);
                 continue;
             }
             let words = words::split_line(line.text, line.start, source);
@@ -143,11 +146,13 @@ impl Program {
             Ok(None) => standing,
             Err(fault) => {
                 self.diagnostics.push(fault.diagnostic());
+                self.ended.get_or_insert(fault.exit);
                 standing
             }
             Ok(Some(step)) => {
                 self.diagnostics.extend(refusals(&step.line));
                 if let Some(fault) = &step.answer.fault {
+                    self.ended.get_or_insert(fault.exit);
                     self.diagnostics.push(fault.diagnostic());
                 }
                 for text in &step.answer.err {

@@ -203,7 +203,7 @@ impl Evaluator<'_> {
         *logged = logged.saturating_add(1);
         let reached = *logged == limit;
         let number = loaded.rule.number;
-        let tablearg = walk.found.get(ValueType::Tag) as u32;
+        let tablearg = walk.found.of_action(&loaded.rule.action);
         let packet = log_packet(walk.packet);
         walk.judgement
             .log

@@ -67,6 +67,10 @@ pub struct Acted {
     pub number: u32,
     /// What it did.
     pub effect: Effect,
+    /// What `tablearg` of its action was.
+    pub tablearg: u32,
+    /// How many tests came before; 0 where they are not remembered.
+    pub after: usize,
 }
 
 /// A pattern that was tested.

@@ -107,6 +107,22 @@ impl Found {
         self.value.as_ref().map_or(0, |value| value.get(kind))
     }
 
+    /// What was found last, as an action takes it for its `tablearg`.
+    fn of_action(&self, action: &Action) -> u32 {
+        let kind = match action {
+            Action::Skipto(_) | Action::Call(_) => ValueType::Skipto,
+            Action::Pipe(_) | Action::Queue(_) => ValueType::Pipe,
+            Action::SetFib(_) => ValueType::Fib,
+            Action::SetDscp(_) => ValueType::Dscp,
+            Action::SetMark(_) => ValueType::Mark,
+            Action::Nat(_) => ValueType::Nat,
+            Action::Divert(_) | Action::Tee(_) => ValueType::Divert,
+            Action::Netgraph(_) | Action::Ngtee(_) => ValueType::Netgraph,
+            _ => ValueType::Tag,
+        };
+        self.get(kind) as u32
+    }
+
     fn argument(&self, argument: Argument, kind: ValueType) -> u32 {
         match argument {
             Argument::Number(number) => number,
@@ -472,6 +488,8 @@ impl<'r> Evaluator<'r> {
             rule: loaded.id,
             number: loaded.rule.number,
             effect,
+            tablearg: walk.found.of_action(&loaded.rule.action),
+            after: walk.judgement.tests.len(),
         });
     }
 

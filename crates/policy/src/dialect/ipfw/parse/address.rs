@@ -9,7 +9,7 @@ use super::super::fault::{ExitClass, Fault};
 use super::super::numbers;
 use super::super::words::Word;
 use super::rule::Draft;
-use super::{is_prefix, table};
+use super::{Reader, is_prefix, table};
 
 /// Addresses with masks in one list.
 const LIST_MAX: usize = 15;
@@ -67,7 +67,7 @@ fn v4(draft: &mut Draft<'_, '_>, word: &Word) -> Result<Option<Address>, Fault> 
         return Ok(Some(Address::Me));
     }
     if word.text.starts_with("table(") {
-        let (name, value) = table_reference(word)?;
+        let (name, value) = table_reference(draft.reader, word)?;
         return Ok(Some(Address::Table { name, value }));
     }
     let mut list: Vec<(u32, u32)> = Vec::new();
@@ -263,7 +263,7 @@ fn v6(draft: &mut Draft<'_, '_>, word: &Word) -> Result<Option<Address>, Fault> 
         "any" => return Ok(None),
         "me" | "me6" => return Ok(Some(Address::Me6)),
         text if text.starts_with("table(") => {
-            let (name, value) = table_reference(word)?;
+            let (name, value) = table_reference(draft.reader, word)?;
             return Ok(Some(Address::Table { name, value }));
         }
         _ => {}
@@ -327,7 +327,10 @@ fn mask6(width: Option<&str>, word: &Word) -> Result<u128, Fault> {
 }
 
 /// `table(NAME)`, `table(NAME,VALUE)`, `table(NAME,TYPE=VALUE)`.
-pub fn table_reference(word: &Word) -> Result<(String, Option<TableValue>), Fault> {
+pub fn table_reference(
+    reader: &mut Reader<'_>,
+    word: &Word,
+) -> Result<(String, Option<TableValue>), Fault> {
     let inside = &word.text["table(".len()..];
     let Some((inside, _)) = inside.split_once(')') else {
         return Err(Fault::data(
@@ -344,12 +347,12 @@ pub fn table_reference(word: &Word) -> Result<(String, Option<TableValue>), Faul
     table::check_table_name(name, word.span)?;
     let value = match value {
         None => None,
-        Some(text) => Some(table_value(text, word)?),
+        Some(text) => Some(table_value(reader, text, word)?),
     };
     Ok((name.to_owned(), value))
 }
 
-fn table_value(text: &str, word: &Word) -> Result<TableValue, Fault> {
+fn table_value(reader: &mut Reader<'_>, text: &str, word: &Word) -> Result<TableValue, Fault> {
     let (kind, number) = match text.split_once('=') {
         Some((kind, number)) => (Some(kind), number),
         None => (None, text),
@@ -376,6 +379,6 @@ fn table_value(text: &str, word: &Word) -> Result<TableValue, Fault> {
     };
     Ok(TableValue {
         kind,
-        value: value.unwrap_or_else(|| numbers::u32_of(number, 0)),
+        value: value.unwrap_or_else(|| super::number(reader.notes, word, number, 0)),
     })
 }

@@ -144,7 +144,7 @@ pub(super) fn mac_table(draft: &mut Draft<'_, '_>, text: &str, word: &Word) -> R
     if !value.text.starts_with("table(") {
         return Err(no_table(value));
     }
-    let (name, wanted) = address::table_reference(value)?;
+    let (name, wanted) = address::table_reference(draft.reader, value)?;
     let pattern = match text {
         "src-mac" => Pattern::SrcMac(name, wanted),
         _ => Pattern::DstMac(name, wanted),

@@ -6,7 +6,7 @@
 use super::super::command::{
     Command, DummynetCommand, DummynetConfig, DummynetKind, FlowMask, QueueManagement, QueueSize,
 };
-use super::super::fault::Fault;
+use super::super::fault::{Fault, Notes};
 use super::super::numbers;
 use super::super::words::Word;
 use super::rule::leading_float;
@@ -514,7 +514,7 @@ fn mask(reader: &mut Reader<'_>, option: &Word) -> Result<FlowMask, Fault> {
                             .help("write a mask such as 0xffffffff or /24"),
                     );
                 };
-                mask_field(&mut mask, &field.text, word)?;
+                mask_field(reader.notes, &mut mask, &field.text, word)?;
             }
             _ => break,
         }
@@ -522,16 +522,22 @@ fn mask(reader: &mut Reader<'_>, option: &Word) -> Result<FlowMask, Fault> {
     Ok(mask)
 }
 
-fn mask_field(mask: &mut FlowMask, field: &str, word: &Word) -> Result<(), Fault> {
+fn mask_field(
+    notes: &mut Notes,
+    mask: &mut FlowMask,
+    field: &str,
+    word: &Word,
+) -> Result<(), Fault> {
     let six = field.contains('6');
-    let value = match word.text.strip_prefix('/') {
+    let length = word.text.strip_prefix('/');
+    let number = super::number(notes, word, length.unwrap_or(&word.text), 0);
+    let value = match length {
         // Such a length counts the low bits.
-        Some(length) if !six => match numbers::u32_of(length, 0) {
+        Some(_) if !six => match number {
             32.. => u32::MAX,
             bits => (1u32 << bits) - 1,
         },
-        Some(length) => numbers::u32_of(length, 0),
-        None => numbers::u32_of(&word.text, 0),
+        _ => number,
     };
     let narrow = |limit: u32, what: &str| match value <= limit {
         true => Ok(value),

@@ -130,6 +130,14 @@ pub fn options(draft: &mut Draft<'_, '_>) -> Result<(), Fault> {
                 if draft.open {
                     return Err(nested(word.span));
                 }
+                if let Some(not) = draft.negate {
+                    draft.reader.notes.warn(
+                        "not-block",
+                        not.to(word.span),
+                        "`not` before a block falls on its first alternative alone".to_owned(),
+                        "ipfw reads it so; write `not` before each, one after the other",
+                    );
+                }
                 draft.open = true;
             }
             "}" | ")" => {
@@ -320,7 +328,7 @@ fn interface(draft: &mut Draft<'_, '_>, text: &str, word: &Word) -> Result<(), F
         return Ok(());
     }
     let name = if value.text.starts_with("table(") {
-        let (name, wanted) = address::table_reference(value)?;
+        let (name, wanted) = address::table_reference(draft.reader, value)?;
         if wanted.is_some() {
             draft.reader.notes.warn(
                 "table-value-dropped",

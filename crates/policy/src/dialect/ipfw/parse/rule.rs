@@ -351,6 +351,9 @@ fn log(reader: &mut Reader<'_>) -> Result<Log, Fault> {
             );
         };
         let value = numbers::atoi(&amount.text);
+        if value >= 0 {
+            super::number(reader.notes, amount, &amount.text, 10);
+        }
         if value < 0 {
             return Err(
                 Fault::data("logamount", amount.span, "logamount must be positive")
@@ -455,6 +458,9 @@ fn protocols(draft: &mut Draft<'_, '_>) -> Result<bool, Fault> {
     loop {
         draft.take_not()?;
         let Some(word) = draft.reader.peek() else {
+            if draft.body.is_empty() && draft.negate.is_none() && !draft.open {
+                return Ok(false);
+            }
             return Err(
                 Fault::usage("missing-protocol", draft.reader.here(), "missing protocol")
                     .help("write `ip from any to any`, or options"),

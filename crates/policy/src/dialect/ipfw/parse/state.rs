@@ -18,7 +18,7 @@ pub(super) fn flow(draft: &mut Draft<'_, '_>, word: &Word) -> Result<(), Fault> 
     if !value.text.starts_with("table(") {
         return Err(no_table(value));
     }
-    let (table, wanted) = address::table_reference(value)?;
+    let (table, wanted) = address::table_reference(draft.reader, value)?;
     let pattern = Pattern::Flow {
         table,
         value: wanted,

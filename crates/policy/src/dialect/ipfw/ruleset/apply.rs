@@ -3,7 +3,7 @@
 //! In: a [`CommandLine`]. Out: what ipfw would print, and how it would end. A command either has
 //! its whole effect or, when it ends in a fault before, none.
 
-use super::super::ast::{Action, Rule};
+use super::super::ast::Rule;
 use super::super::command::{
     Command, CommandLine, DummynetCommand, NatCommand, NumberRanges, SetCommand, Setting, Switches,
 };
@@ -109,12 +109,6 @@ impl Ruleset {
             } else {
                 last
             };
-        }
-        if let Action::SetFib(super::super::ast::Argument::Number(fib)) = rule.action
-            && fib >= self.settings.fibs
-        {
-            return Err(Fault::data("fib", rule.action_place.0, "fib too large")
-                .help("there are as many routing tables as net.fibs says"));
         }
         let echo = match switches.quiet {
             true => String::new(),
