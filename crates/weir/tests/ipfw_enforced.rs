@@ -425,7 +425,7 @@ fn commands_that_fail_change_nothing() {
         "more",
         "add 300 count ip from any to any\nadd 310 frobnicate\n",
     );
-    ipfw(&folder, &host, path.to_str().unwrap()).expect(2);
+    ipfw(&folder, &host, path.to_str().unwrap()).expect(65);
     assert!(!counted(&folder, &host).contains_key(&300));
     folder.file(
         "more",
