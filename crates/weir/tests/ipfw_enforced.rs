@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Folder, Namespace, Run, cable, client_gateway_server, ip, kernel};
+use common::{Folder, Namespace, Run, cable, client_gateway_server, ip, kernel, tried};
 use std::collections::BTreeMap;
 
 /// Packets and bytes by rule number.
@@ -30,16 +30,8 @@ fn ping(from: &Namespace, to: &str, count: &str) -> bool {
     run.code == Some(0)
 }
 
-/// What becomes of a connection: `open`, `refused` (a reset came) or `silent`.
 fn connect(from: &Namespace, to: &str, port: u16) -> &'static str {
-    let script = format!("exec 3<>/dev/tcp/{to}/{port}");
-    let run = from.run(&["timeout", "3", "bash", "-c", &script]);
-    match run.code {
-        Some(0) => "open",
-        Some(124) => "silent",
-        _ if run.err.contains("refused") => "refused",
-        _ => panic!("{run:?}"),
-    }
+    tried(from, &format!("exec 3<>/dev/tcp/{to}/{port}"))
 }
 
 const HOST: &str = "\

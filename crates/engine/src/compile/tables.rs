@@ -18,8 +18,8 @@ use super::span::Span;
 use super::term::{Term, address_last};
 use super::vectors::PortRows;
 use crate::image::layout::{
-    GROUP_MAX, HashTable, Prefixes4, RANK_LAST, Record4, Record6, SERVICES_MAX, SLOT_REACH,
-    TABLES_MAX, rank, slot,
+    GROUP_MAX, HashTable, Prefixes4, RANK_LAST, Record4, Record6, SERVICES_MAX, SLOT_FILTER,
+    SLOT_REACH, TABLES_MAX, rank, slot,
 };
 use crate::image::write::Writer;
 use crate::lookup::slot_filter;
@@ -320,7 +320,7 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
         cost = less;
         tables.push(filled.write(writer));
         record_bytes += filled.records.len() as u64;
-        filters.push(filled.filters);
+        filters.push(filled.filters());
         open = filled.left;
     }
     if tables.is_empty() {
@@ -328,10 +328,8 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
     }
     if tables.len() <= FILTERED_TABLES_MAX {
         for (table, filters) in tables.iter_mut().zip(&filters) {
-            if filters.len() >= FILTERED_SLOTS_MIN {
-                let (pairs, _) = filters.as_chunks::<2>();
-                let bytes: Vec<u8> = pairs.iter().map(|[a, b]| a | b << 4).collect();
-                table.filters_at = writer.section(&bytes);
+            if filters.len() * 2 >= FILTERED_SLOTS_MIN {
+                table.filters_at = writer.section(filters);
             }
         }
     }
@@ -354,8 +352,6 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
 struct Filled {
     table: HashTable,
     words: Vec<u32>,
-    /// Of each slot.
-    filters: Vec<u8>,
     records: Vec<u8>,
     left: Vec<Item>,
 }
@@ -442,13 +438,19 @@ fn fill(cut: &Cut, open: &[Item], terms: &[Placed], replicas_max: u128, layers: 
     Filled {
         table,
         words,
-        filters,
         records,
         left,
     }
 }
 
 impl Filled {
+    /// The filters of all slots, two in a byte.
+    fn filters(&self) -> Vec<u8> {
+        let (pairs, _) = self.words.as_chunks::<2>();
+        let two = |[low, high]: &[u32; 2]| low >> SLOT_FILTER | high >> SLOT_FILTER << 4;
+        pairs.iter().map(|pair| two(pair) as u8).collect()
+    }
+
     fn write(&self, writer: &mut Writer) -> HashTable {
         HashTable {
             slots_at: writer.section(self.words.as_bytes()),

@@ -283,6 +283,18 @@ pub fn cable(a: (&Namespace, &str, &str), b: (&Namespace, &str, &str)) {
     }
 }
 
+/// What a script of bash meets that connects or sends: `open`, `refused` (an answer came), or
+/// `silent` after three seconds.
+pub fn tried(from: &Namespace, script: &str) -> &'static str {
+    let run = from.run(&["timeout", "3", "bash", "-c", script]);
+    match run.code {
+        Some(0) => "open",
+        Some(124) => "silent",
+        _ if run.err.contains("refused") => "refused",
+        _ => panic!("{run:?}"),
+    }
+}
+
 /// A client, a gateway that forwards (`inside0`, `outside0`), and a server, in 10.`net`.1.0/24 and
 /// 10.`net`.2.0/24: the ends are .1, the gateway is .2.
 pub fn client_gateway_server(label: &str, net: u8) -> [Namespace; 3] {

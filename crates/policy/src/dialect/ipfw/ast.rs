@@ -516,7 +516,34 @@ pub struct Rule {
     pub modifier_place: Place,
 }
 
+impl Action {
+    /// What may be `tablearg`, and which of a table's values that is then. Not that of `fwd`, which
+    /// is an address.
+    #[must_use]
+    pub fn argument(&self) -> Option<(Argument, ValueType)> {
+        Some(match self {
+            Self::Skipto(one) | Self::Call(one) => (*one, ValueType::Skipto),
+            Self::Pipe(one) | Self::Queue(one) => (*one, ValueType::Pipe),
+            Self::SetFib(one) => (*one, ValueType::Fib),
+            Self::SetDscp(one) => (*one, ValueType::Dscp),
+            Self::SetMark(one) => (*one, ValueType::Mark),
+            Self::Nat(Some(one)) => (*one, ValueType::Nat),
+            Self::Divert(one) | Self::Tee(one) => (*one, ValueType::Divert),
+            Self::Netgraph(one) | Self::Ngtee(one) => (*one, ValueType::Netgraph),
+            _ => return None,
+        })
+    }
+}
+
 impl Rule {
+    /// Whether the limit of its flows is `tablearg`.
+    #[must_use]
+    pub fn is_limited_by_table(&self) -> bool {
+        let kind = self.state.as_ref().map(|state| state.kind);
+        let by_table = |count| count == Argument::TableArg;
+        matches!(kind, Some(StateKind::Limit { count, .. }) if by_table(count))
+    }
+
     /// The comment.
     #[must_use]
     pub fn comment(&self) -> Option<&str> {

@@ -109,17 +109,7 @@ impl Found {
 
     /// What was found last, as an action takes it for its `tablearg`.
     fn of_action(&self, action: &Action) -> u32 {
-        let kind = match action {
-            Action::Skipto(_) | Action::Call(_) => ValueType::Skipto,
-            Action::Pipe(_) | Action::Queue(_) => ValueType::Pipe,
-            Action::SetFib(_) => ValueType::Fib,
-            Action::SetDscp(_) => ValueType::Dscp,
-            Action::SetMark(_) => ValueType::Mark,
-            Action::Nat(_) => ValueType::Nat,
-            Action::Divert(_) | Action::Tee(_) => ValueType::Divert,
-            Action::Netgraph(_) | Action::Ngtee(_) => ValueType::Netgraph,
-            _ => ValueType::Tag,
-        };
+        let kind = action.argument().map_or(ValueType::Tag, |(_, kind)| kind);
         self.get(kind) as u32
     }
 

@@ -68,12 +68,11 @@ impl Parser<'_, '_, '_> {
             let help = "take `quick` out, or say `set log_quick_ends 1;`";
             self.warn("differs", at, message.to_owned(), help);
         }
-        let short = words::IP_OPTIONS.iter().enumerate();
-        let short = short.filter(|(_, row)| row.size <= SHORT_OPTION);
-        let short = short.fold(0, |bits, (at, _)| bits | 1 << at);
         let asked = rule.fields().map_or(0, |fields| fields.with.options);
-        // `ipopts` and the like name none.
-        if asked & short != 0 {
+        let is_short =
+            |(at, row): (usize, &words::IpOption)| asked >> at & 1 != 0 && row.size <= SHORT_OPTION;
+        // `ipopts` and the like name none, and most rules don't ask.
+        if asked != 0 && words::IP_OPTIONS.iter().enumerate().any(is_short) {
             let message = "neither 4.1 nor 5.1 sees options of four bytes or less; weir does";
             let help = "`weir ipftest -T short_options_unseen=1` judges as they do";
             self.warn("differs", at, message.to_owned(), help);

@@ -11,7 +11,7 @@ use super::tables::{View, views};
 use super::tags::table_of;
 use crate::dialect::ipfw::Ruleset;
 use crate::dialect::ipfw::ast::{
-    Action, Address, Argument, Instruction, Pattern, Rule, StateKind, TableValue, ValueType,
+    Action, Address, Argument, Instruction, Pattern, Rule, TableValue, ValueType,
 };
 use crate::syntax::Span;
 
@@ -54,13 +54,6 @@ fn kind_of(action: &Action) -> Option<ValueType> {
     (*argument == Argument::TableArg).then_some(kind)
 }
 
-/// Whether a rule's limit is `tablearg`.
-pub(super) fn is_limited_by_table(rule: &Rule) -> bool {
-    let kind = rule.state.as_ref().map(|state| state.kind);
-    let by_table = |count| count == Argument::TableArg;
-    matches!(kind, Some(StateKind::Limit { count, .. }) if by_table(count))
-}
-
 /// The limits that a rule's table gives.
 pub(super) fn limits(set: &Ruleset, rule: &Rule) -> Result<Vec<u32>, At> {
     let pattern = &rule.body[deciding_lookup(rule)?].pattern;
@@ -84,7 +77,7 @@ struct Given {
 pub(super) fn branches(scope: &Scope<'_>, rule: &Rule) -> Result<Vec<Branch>, At> {
     let by_action = kind_of(&rule.action);
     let by_tag = rule.tag.is_some_and(|tag| tag.tag == Argument::TableArg);
-    let by_limit = is_limited_by_table(rule);
+    let by_limit = rule.is_limited_by_table();
     let kinds: Vec<ValueType> = by_action
         .into_iter()
         .chain(by_tag.then_some(ValueType::Tag))

@@ -7,7 +7,7 @@
 
 use super::Lowering;
 use super::action::{Acting, To, position};
-use super::body::{At, is_limited_by_table, limits};
+use super::body::{At, limits};
 use super::frames::Layer;
 use super::literal::Refused;
 use super::reach::{self, Reach, Ways};
@@ -154,7 +154,7 @@ impl Lowering<'_> {
             if plain.is_none() {
                 self.states.spelled.push(at);
             }
-            let by_table = is_limited_by_table(&one.rule);
+            let by_table = one.rule.is_limited_by_table();
             for limit in limits {
                 let learner = LearnerId(self.policy.learners.len() as u32);
                 self.states.learners.entry(one.id).or_insert(learner);

@@ -159,30 +159,8 @@ fn depends_on_order(pattern: &Pattern) -> bool {
 /// Whether the rule uses the value that its last look into a table found.
 fn uses_found(rule: &Rule) -> bool {
     let action = match &rule.action {
-        Action::Skipto(value)
-        | Action::Call(value)
-        | Action::Divert(value)
-        | Action::Tee(value)
-        | Action::Pipe(value)
-        | Action::Queue(value)
-        | Action::Netgraph(value)
-        | Action::Ngtee(value)
-        | Action::Nat(Some(value))
-        | Action::SetFib(value)
-        | Action::SetDscp(value)
-        | Action::SetMark(value) => *value == Argument::TableArg,
         Action::Forward { address, .. } => address.is_none(),
-        _ => false,
-    };
-    let limit = match &rule.state {
-        Some(state) => matches!(
-            state.kind,
-            StateKind::Limit {
-                count: Argument::TableArg,
-                ..
-            }
-        ),
-        None => false,
+        other => matches!(other.argument(), Some((Argument::TableArg, _))),
     };
     let tag = rule.tag.is_some_and(|tag| tag.tag == Argument::TableArg);
     let tested = rule.body.iter().any(|one| match &one.pattern {
@@ -190,5 +168,5 @@ fn uses_found(rule: &Rule) -> bool {
         Pattern::Mark { value, .. } => *value == Argument::TableArg,
         _ => false,
     });
-    action || limit || tag || tested
+    action || rule.is_limited_by_table() || tag || tested
 }
