@@ -10,7 +10,7 @@ use super::given::Asked;
 use super::names::Names;
 use super::space::Space;
 use super::walk::nested;
-use crate::eval::{Evaluator, Passage, Path};
+use crate::eval::{Evaluator, Passage, Path, with_answer};
 use crate::model::{
     Cond, CtState, Flow, Fragment, Hook, Op, Policy, RuleId, Table, Test, Transport, Verdict,
     handling,
@@ -100,7 +100,7 @@ pub fn judge(
         if judged.decided_by.is_some() || judged.hot_drop {
             (out.hook, out.by) = (hook, judged.decided_by);
         }
-        out.verdict = judged.verdict;
+        out.verdict = with_answer(judged.verdict, &packet);
         if judged.verdict != Verdict::Accept {
             break;
         }

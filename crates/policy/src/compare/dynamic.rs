@@ -10,12 +10,11 @@ use super::diagram::{NO, Node, TooLarge, YES};
 use super::field::Field;
 use super::makers::keeper;
 use super::noting::{are_few, reversed};
-use super::space::{Header, Space, Unknown};
+use super::space::{Space, Unknown};
 use super::state::{Change, Effect, Flows, Who};
 use super::walk::{Matched, Walk};
 use crate::model::{Cond, DynamicTest, Family, LearnerId, RejectKind, Rule, RuleId, Verdict};
 
-const RST: u128 = 4;
 /// The name that stands for all.
 const ANY: u32 = 0;
 
@@ -347,9 +346,7 @@ impl Walk<'_, '_> {
             let who: Who = self.who(learner.rule);
             let mut drops = NO;
             if verdict == Verdict::Reject(RejectKind::TcpReset) {
-                let tcp = self.space.readable(Header::Tcp)?;
-                let plain = self.space.diagram.masked(Field::Flags, 0, RST)?;
-                let resettable = self.space.diagram.and(tcp, plain)?;
+                let resettable = self.space.resettable()?;
                 drops = self.space.diagram.without(here, resettable)?;
             }
             live = self.change(drops, live, &Change::Decide(Verdict::Drop, who))?;

@@ -12,6 +12,7 @@ use crate::model::{Cond, Family, IfPattern, Policy, RuleId, Test};
 use std::collections::{BTreeSet, HashMap};
 
 pub(super) const TCP: u8 = 6;
+const RST: u128 = 4;
 const SCTP: u8 = 132;
 pub(super) const ICMP: [u8; 2] = [1, 58];
 const WITH_PORTS: [u8; 5] = [TCP, 17, 33, SCTP, 136];
@@ -166,6 +167,13 @@ impl Space {
         let whole = self.diagram.is(Field::Short, 0)?;
         let there = self.diagram.and(first, whole)?;
         self.diagram.and(protocols, there)
+    }
+
+    /// Packets that a reset may answer.
+    pub fn resettable(&mut self) -> Result<Node, TooLarge> {
+        let tcp = self.readable(Header::Tcp)?;
+        let plain = self.diagram.masked(Field::Flags, 0, RST)?;
+        self.diagram.and(tcp, plain)
     }
 
     /// Packets whose transport header is cut short.

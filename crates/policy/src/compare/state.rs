@@ -104,6 +104,8 @@ pub enum Change {
     End(Verdict, Who),
     /// The next list of rules begins for what was accepted.
     GoOn,
+    /// A reset that nobody sends is a drop.
+    Unanswered,
     /// `(mark & !mask) ^ value`.
     Mark(u32, u32),
     /// The same of the flow's mark, then moved.
@@ -165,6 +167,12 @@ impl State {
                 if next.verdict == Some(Verdict::Accept) {
                     next.verdict = None;
                     next.standing = None;
+                }
+                return next;
+            }
+            Change::Unanswered => {
+                if next.verdict == Some(Verdict::Reject(RejectKind::TcpReset)) {
+                    next.verdict = Some(Verdict::Drop);
                 }
                 return next;
             }

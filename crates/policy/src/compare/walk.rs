@@ -15,7 +15,9 @@ use super::noting::is_counted_line;
 use super::space::Space;
 use super::state::{Change, Effect, State, States, Who, mss};
 use crate::eval::{Evaluator, Path};
-use crate::model::{ChainId, Cond, Flow, Hook, LogOp, Op, Policy, Rule, Table, Test, Verdict};
+use crate::model::{
+    ChainId, Cond, Flow, Hook, LogOp, Op, Policy, RejectKind, Rule, Table, Test, Verdict,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Chains that call each other deeper than this are refused before, by every lowering.
@@ -107,7 +109,19 @@ impl<'a, 'p> Walk<'a, 'p> {
                 live = self.change(YES, live, &Change::GoOn)?;
             }
         }
-        Ok(live)
+        self.answered(live)
+    }
+
+    /// Packets whose verdict is a reset that they can't have are dropped.
+    fn answered(&mut self, live: Node) -> Result<Node, TooLarge> {
+        let reset = Some(Verdict::Reject(RejectKind::TcpReset));
+        let rejected = self.where_state(live, |state| state.verdict == reset)?;
+        if rejected == NO {
+            return Ok(live);
+        }
+        let resettable = self.space.resettable()?;
+        let silent = self.space.diagram.without(rejected, resettable)?;
+        self.change(silent, live, &Change::Unanswered)
     }
 
     pub(super) fn change(

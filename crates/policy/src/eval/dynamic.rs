@@ -32,10 +32,16 @@ impl DynamicStates {
     }
 }
 
-/// What a learner of ipfw says of a packet: no reset for what isn't TCP, or is a reset.
+/// What a learner of ipfw says of a packet.
 pub(super) fn verdict(learner: &Learner, packet: &Packet) -> Verdict {
+    with_answer(learner.verdict(packet.family), packet)
+}
+
+/// A verdict as the sender meets it: a reset for what isn't TCP, or is a reset, is a drop.
+#[must_use]
+pub fn with_answer(verdict: Verdict, packet: &Packet) -> Verdict {
     let resettable = matches!(packet.transport, Transport::Tcp { flags, .. } if flags & RST == 0);
-    match learner.verdict(packet.family) {
+    match verdict {
         Verdict::Reject(RejectKind::TcpReset) if !resettable => Verdict::Drop,
         verdict => verdict,
     }

@@ -23,6 +23,7 @@ mod sets;
 pub mod track;
 
 pub use aside::{text_is_in, words_hold};
+pub use dynamic::with_answer;
 pub use fields::{Truth, address_in, pure_condition, tcp_option};
 pub use learned::{Found, Learned, learned_verdict};
 pub use sets::Sets;
