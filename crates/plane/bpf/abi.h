@@ -244,7 +244,7 @@ struct weir_control {
 	__u32 abi;		/* WEIR_ABI_VERSION */
 	__u32 settings[32];	/* see flow.h */
 	__u32 forwarding;	/* switches that were turned on for route.bpf.c: plane::wayback */
-	__u32 keep_mark;	/* what keep-alives to this host carry; 0: none are sent */
+	__u32 own_mark;	/* what the agent's segments to this host carry: see own_mark.h */
 	__u8 pad[40];
 	struct weir_lane lanes[2][8];	/* by slot; IPv4, IPv6; hooks up to OUTPUT */
 	/* written by packets */

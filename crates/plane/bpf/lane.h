@@ -36,9 +36,6 @@ struct lane_case {
 	__u64 options;	/* where TCP options are to be read; 0: nowhere */
 };
 
-#define MET_AT(a) ((const struct nf_hook_state___local *)bpf_rdonly_cast( \
-	(const void *)(a), bpf_core_type_id_kernel(struct nf_hook_state___local)))
-
 /* The classes of both interfaces, from what is remembered. False: ask on the whole way. */
 static __always_inline bool lane_class_of(const __u64 name[2], __u32 number, __u16 *class)
 {

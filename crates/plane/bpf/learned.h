@@ -445,6 +445,15 @@ static __always_inline bool learned_log(struct walk *w, __u32 rule, __u32 flags)
 	return weir_report_event(&w->seen, &w->packet, &r) || !(flags & WEIR_LEARN_OR_BLOCK);
 }
 
+/* What comes in is answered, and of what leaves only connections of this host. */
+static __always_inline bool learned_answers(__u32 hook, __u32 reject, __u8 proto)
+{
+	if (reject != WEIR_REJECT_RESET)
+		return hook == WEIR_HOOK_PREROUTING;
+	return proto == IPPROTO_TCP &&
+	       (hook == WEIR_HOOK_PREROUTING || hook == WEIR_HOOK_OUTPUT);
+}
+
 /* What the state says that was found: enum weir_verdict. */
 __noinline int learned_decide(struct walk *w)
 {
@@ -479,8 +488,7 @@ __noinline int learned_decide(struct walk *w)
 	}
 	/* An answer that can't be given is a drop. */
 	if (verdict == WEIR_VERDICT_REJECT &&
-	    (w->packet.hook != WEIR_HOOK_PREROUTING ||
-	     (w->reject == WEIR_REJECT_RESET && w->packet.proto != IPPROTO_TCP)))
+	    !learned_answers(w->packet.hook, w->reject, w->packet.proto))
 		verdict = WEIR_VERDICT_DROP;
 	return verdict;
 }

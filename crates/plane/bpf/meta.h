@@ -43,6 +43,9 @@ static __attribute__((unused)) __noinline int meta_copy(struct sk_buff___local *
 #define SOCKET_AT(a) ((struct sock___local *)bpf_rdonly_cast( \
 	(const void *)(a), bpf_core_type_id_kernel(struct sock___local)))
 
+#define MET_AT(a) ((const struct nf_hook_state___local *)bpf_rdonly_cast( \
+	(const void *)(a), bpf_core_type_id_kernel(struct nf_hook_state___local)))
+
 #define ARPHRD_ETHER 1
 #define NO_MAC_HEADER 0xffff
 #define TCP_TIME_WAIT 6

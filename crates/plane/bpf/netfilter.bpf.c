@@ -289,7 +289,7 @@ static __always_inline int judge(struct bpf_nf_ctx___local *ctx, bool v6, bool t
 	if (alive_is_ours(ctx, v6))
 		return NF_ACCEPT;
 #endif
-	if (answer_passes(skb, hook, v6))
+	if (answer_passes(ctx, hook, v6))
 		return NF_ACCEPT;
 #if defined(WEIR_LEARNED) && !defined(WEIR_DYNAMIC)
 	verdict = tracks ? LANE_WHOLE : lane_states(&job, have, hook, v6);

@@ -179,8 +179,8 @@ pub struct Control {
     pub settings: [u32; 32],
     /// Switches of the namespace that were turned on (`wayback`).
     pub forwarding: u32,
-    /// What keep-alives to this host carry; 0: none are sent.
-    pub keep_mark: u32,
+    /// What the agent's segments to this host carry; 0: none are sent.
+    pub own_mark: u32,
     /// Unused.
     pub pad: [u8; 40],
     /// Short ways: by slot; IPv4, IPv6; hooks up to OUTPUT.

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use weir_policy::eval::Locals;
-use weir_policy::model::AddrType;
+use weir_policy::model::{AddrType, Hook};
 
 use crate::abi::Control;
 use crate::alive::{Rounds, Segment};
@@ -120,7 +120,7 @@ impl Agent {
         }
         instance
             .control()
-            .store32(offset_of!(Control, keep_mark), self.rounds.mark());
+            .store32(offset_of!(Control, own_mark), self.rounds.mark());
         instance
             .control()
             .store32(offset_of!(Control, answering), 1);
@@ -165,8 +165,14 @@ impl Agent {
         let Some(mut reader) = self.rejects.take() else {
             return;
         };
+        let marks = (self.plane.instance()).is_ok_and(swap::answers_pass);
         reader.consume(BATCH, |event| {
-            if let Some(answer) = answers::answer(&event, &self.locals)
+            // What a program of this host sent: its answer comes in past the lists, too.
+            let mark = match marks && event.key.hook == Hook::Output as u8 {
+                true => self.rounds.mark(),
+                false => 0,
+            };
+            if let Some(answer) = answers::answer(&event, &self.locals, mark)
                 && (!answer.icmp || self.pace.allows(answer.to, Instant::now()))
             {
                 self.send(&event, answer);
@@ -255,7 +261,7 @@ impl Drop for Agent {
         if let Ok(instance) = self.plane.instance() {
             for place in [
                 offset_of!(Control, answering),
-                offset_of!(Control, keep_mark),
+                offset_of!(Control, own_mark),
             ] {
                 instance.control().store32(place, 0);
             }

@@ -38,8 +38,9 @@ const NEED_FRAGMENTATION: u8 = 4;
 const ICMP_TOTAL: usize = 576;
 const ICMP6_TOTAL: usize = 1280;
 
-/// The answer to a rejected packet, if it may have one.
-pub fn answer(event: &Event, locals: &Locals) -> Option<Answer> {
+/// The answer to a rejected packet, if it may have one. `mark`: what resets to this host itself
+/// carry, as keep-alives do ([`crate::alive`]); 0 for others.
+pub fn answer(event: &Event, locals: &Locals, mark: u32) -> Option<Answer> {
     let Kind::Reject(kind) = event.kind else {
         return None;
     };
@@ -48,7 +49,7 @@ pub fn answer(event: &Event, locals: &Locals) -> Option<Answer> {
         return None;
     }
     match (kind & !0xff, event.key.family) {
-        (0, _) => reset(event),
+        (0, _) => reset(event, mark),
         (0x100, 4) => icmp(event, (kind as u8, 0), is_to_us(event, locals)),
         (0x200, 6) => icmp6(event, kind as u8, is_to_us(event, locals)),
         (0x300, 4) => icmp(event, (kind as u8, 0), true),
@@ -127,7 +128,7 @@ fn seal_ipv4(out: &mut [u8]) {
     out[10..12].copy_from_slice(&value);
 }
 
-fn reset(event: &Event) -> Option<Answer> {
+fn reset(event: &Event, mark: u32) -> Option<Answer> {
     let key = &event.key;
     if key.transport != transport::TCP || key.tcp_flags & RST != 0 {
         return None;
@@ -147,13 +148,16 @@ fn reset(event: &Event) -> Option<Answer> {
     tcp.extend(key.src_port.to_be_bytes());
     tcp.extend(sequence.to_be_bytes());
     tcp.extend(acknowledgement.to_be_bytes());
-    tcp.extend([5 << 4, flags, 0, 0, 0, 0, 0, 0]);
+    let (number, urgent) = (((mark >> 16) as u16).to_be_bytes(), mark as u16);
+    tcp.extend([5 << 4, flags, 0, 0, 0, 0]);
+    tcp.extend(urgent.to_be_bytes());
     let mut out = Vec::with_capacity(60);
     let to = if key.family == 4 {
         let (src, dst) = (ip4(key.dst), ip4(key.src));
         let value = finish(sum(&tcp, pseudo(&src, &dst, proto::TCP, 20)));
         tcp[16..18].copy_from_slice(&value.to_be_bytes());
         put_ipv4(&mut out, src, dst, proto::TCP, 0, true);
+        out[4..6].copy_from_slice(&number);
         out.extend(tcp);
         seal_ipv4(&mut out);
         IpAddr::V4(Ipv4Addr::from(dst))
@@ -163,6 +167,7 @@ fn reset(event: &Event) -> Option<Answer> {
         let value = finish(sum(&tcp, start));
         tcp[16..18].copy_from_slice(&value.to_be_bytes());
         put_ipv6(&mut out, src, dst, proto::TCP, 20);
+        out[2..4].copy_from_slice(&number);
         out.extend(tcp);
         IpAddr::V6(Ipv6Addr::from(dst))
     };

@@ -249,7 +249,7 @@ impl Plane {
             keeps_flows: tracks(instance.settings.features),
             answering: control.load32(offset_of!(Control, answering)) != 0,
             keep_alives: swap::keeps_alive(instance)
-                .then(|| control.load32(offset_of!(Control, keep_mark)) != 0),
+                .then(|| control.load32(offset_of!(Control, own_mark)) != 0),
             reasons: std::array::from_fn(|i| words(offset_of!(Control, reasons), i)),
             flow_statistics: std::array::from_fn(|i| {
                 words(offset_of!(Control, flow_statistics), i)

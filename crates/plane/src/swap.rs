@@ -14,6 +14,7 @@ use zerocopy::IntoBytes;
 
 use crate::abi::Control;
 use crate::error::{PlaneError, Result, system};
+use crate::hooks::ANSWERS_PASS;
 use crate::load::Instance;
 use crate::sys::memory::grace_period;
 
@@ -91,6 +92,11 @@ pub fn keeps_alive(instance: &Instance) -> bool {
     let at = active(instance) as usize * images.entry + offset_of!(layout::Header, features);
     generation(instance, active(instance)) != 0
         && images.memory().load32(at) & layout::FEATURE_KEEP_ALIVE != 0
+}
+
+/// Whether answers of rejects pass the rules of the policy in force.
+pub fn answers_pass(instance: &Instance) -> bool {
+    hooks(instance, active(instance)) & ANSWERS_PASS != 0
 }
 
 /// Hooks that the policy in a slot needs.
@@ -189,7 +195,7 @@ pub fn carry_over(old: &Instance, new: &Instance) {
     copy(offset_of!(Control, answering), 4);
     copy(offset_of!(Control, answer_cookie), 32);
     copy(offset_of!(Control, settings), 128);
-    copy(offset_of!(Control, keep_mark), 4);
+    copy(offset_of!(Control, own_mark), 4);
     copy(offset_of!(Control, event_limit), 4);
     copy(offset_of!(Control, forwarding), 4);
     copy(offset_of!(Control, reasons), 128);

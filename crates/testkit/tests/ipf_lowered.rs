@@ -273,7 +273,8 @@ fn lowered_rules_mean_what_their_own_evaluator_says() {
                 "{}",
                 place()
             );
-            let reset = meant.outcome == Outcome::BlockReturnRst && own.proto == 6 && !out;
+            let answered = matches!(hook, Hook::Prerouting | Hook::Output);
+            let reset = meant.outcome == Outcome::BlockReturnRst && own.proto == 6 && answered;
             let resets = found.verdict == Verdict::Reject(RejectKind::TcpReset);
             assert_eq!(reset, resets, "{}", place());
             outcomes[match (meant.outcome, meant.passes) {

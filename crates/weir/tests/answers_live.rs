@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Folder, Namespace, cable, ip, kernel, tried};
+use common::{Folder, Namespace, cable, client_gateway_server, ip, kernel, tried};
 
 /// What becomes of a connection, or of a datagram and the next one.
 fn sent(from: &Namespace, protocol: &str, to: &str, port: u16) -> &'static str {
@@ -112,4 +112,45 @@ COMMIT
         "-A OUTPUT -p tcp -m tcp --sport 113 -j ACCEPT\nCOMMIT",
     );
     run("anst", "iptables", &rules, &[("tcp", 4, 113, "refused")]);
+}
+
+/// The original returns an error to the program that sends; a reset says so on Linux. It passes the
+/// lists on its way in, and what is forwarded isn't answered.
+#[test]
+fn programs_whose_connections_the_out_list_of_ipf_blocks_are_told() {
+    if !kernel("programs_whose_connections_the_out_list_of_ipf_blocks_are_told") {
+        return;
+    }
+    let [client, gateway, server] = client_gateway_server("ansO", 78);
+    for (netns, device, end) in [(&gateway, "outside0", 2), (&server, "veth0", 1)] {
+        let address = format!("fd78::{end}/64 dev {device} nodad");
+        ip(&format!("-n {} addr add {address}", netns.0));
+    }
+    let folder = Folder::new();
+    folder.file(
+        "rules",
+        "\
+block in all
+block out all
+pass in quick on inside0 inet all
+pass in quick inet6 proto ipv6-icmp from any to any
+pass out quick inet6 proto ipv6-icmp from any to any
+block return-rst out quick proto tcp from any to any port = 113
+block return-rst out quick proto tcp/udp from any to any port = 114 keep state
+block return-icmp out quick inet proto tcp from any to any port = 116
+",
+    );
+    folder
+        .weir(&["apply", "--dialect", "ipf", "--netns", &gateway.0, "rules"])
+        .expect(0);
+    for (from, to, port, wanted) in [
+        (&gateway, "10.78.2.1", 113, "refused"),
+        (&gateway, "fd78::1", 113, "refused"),
+        (&gateway, "10.78.2.1", 114, "refused"),
+        (&gateway, "10.78.2.1", 115, "silent"),
+        (&gateway, "10.78.2.1", 116, "silent"),
+        (&client, "10.78.2.1", 113, "silent"),
+    ] {
+        assert_eq!(sent(from, "tcp", to, port), wanted, "{to} {port}");
+    }
 }

@@ -55,8 +55,11 @@ pub fn learned_verdict(learner: &Learner, packet: &Packet) -> Verdict {
         return super::dynamic::verdict(learner, packet);
     }
     match learner.verdict(packet.family) {
-        Verdict::Reject(_) if packet.hook != Hook::Prerouting => Verdict::Drop,
-        Verdict::Reject(RejectKind::TcpReset) if packet.proto != TCP => Verdict::Drop,
+        Verdict::Reject(kind) => match (kind, packet.hook) {
+            (RejectKind::TcpReset, _) if packet.proto != TCP => Verdict::Drop,
+            (_, Hook::Prerouting) | (RejectKind::TcpReset, Hook::Output) => Verdict::Reject(kind),
+            _ => Verdict::Drop,
+        },
         verdict => verdict,
     }
 }

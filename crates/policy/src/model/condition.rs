@@ -40,6 +40,17 @@ pub struct IfPattern {
     pub prefix: bool,
 }
 
+impl IfPattern {
+    /// Of packets that have no such interface.
+    #[must_use]
+    pub fn none() -> Self {
+        IfPattern {
+            name: String::new(),
+            prefix: false,
+        }
+    }
+}
+
 /// A set of connection tracking states, bits of [`super::CtState`], and of the kernel's address
 /// translation, bits of [`super::handling::TRANSLATED`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -17,7 +17,7 @@ pub struct Learner {
     /// The rule that decides about packets of its states.
     pub rule: RuleId,
     /// Its verdict about IPv4 and about IPv6 packets. An answer that can't be given (to a packet
-    /// that leaves, a reset to what isn't TCP) is a drop.
+    /// that leaves, but for resets to this host's own, and a reset to what isn't TCP) is a drop.
     pub verdicts: [Verdict; 2],
     /// Packets of its states count at the rule.
     pub counts: bool,

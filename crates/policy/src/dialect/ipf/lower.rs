@@ -481,8 +481,8 @@ impl Lowering<'_> {
         }
         if verdict == Verdict::Reject(RejectKind::TcpReset) {
             let reset = made(tests, ops, flow(verdict));
-            for rule in reset_or_drop(reset, flow(Verdict::Drop)) {
-                push(rules, rule, learner);
+            for made in reset_or_drop(&reset, flow(Verdict::Drop), rule.direction) {
+                push(rules, made, learner);
             }
             return;
         }

@@ -72,7 +72,7 @@ impl Lowering<'_> {
             let log = rule.log.filter(|log| !log.first && log.limit.is_none());
             self.policy.learners.push(Learner {
                 rule: id,
-                verdicts: [Family::V4, Family::V6].map(|family| super::verdict(rule, family)),
+                verdicts: [Family::V4, Family::V6].map(|family| super::answers::said(rule, family)),
                 counts: false,
                 log: log.map(|_| super::log_of(rule)),
                 keeper: Keeper::Ipf(IpfKeeper {

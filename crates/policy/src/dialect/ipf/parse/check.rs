@@ -35,14 +35,14 @@ impl Parser<'_, '_, '_> {
         if rule.keep_limit.is_some() || rule.answer.is_none() {
             return;
         }
-        if rule.direction == Direction::Out {
+        if rule.direction == Direction::Out && rule.answer != Some(Return::Rst) {
             let message = "an outbound packet is not answered, only dropped".to_owned();
             self.warn(
                 "no-answer",
                 at,
                 message,
-                "a program that sends UDP gets an error, one that connects waits; \
-                 block what comes back, or where it comes from, to answer",
+                "a program that sends UDP gets an error, one that connects waits: `return-rst` \
+                 tells that one; block what comes in to answer others",
             );
         } else if rule.answer == Some(Return::Rst)
             && rule.fields().and_then(|fields| fields.proto) != Some(Proto::Number(protocols::TCP))

@@ -379,10 +379,7 @@ impl Scope<'_> {
             }
         };
         if patterns.iter().any(|one| one.name.is_empty()) {
-            let none = Cond::InIface(IfPattern {
-                name: String::new(),
-                prefix: false,
-            });
+            let none = Cond::InIface(IfPattern::none());
             // Any interface at all.
             return Ok(match may_be_none {
                 true => strict(none, !negate),
