@@ -48,6 +48,16 @@ fn traps_are_told() {
             "number-read-in-part",
             "255.255.255.0",
         ),
+        (
+            "add 1 allow tcp from any 8000:0xfff0,22 to any",
+            "port-mask",
+            "8000:0xfff0,22",
+        ),
+        (
+            "add 1 allow icmp from any to any icmptypes 0-8",
+            "icmp-type-range",
+            "0-8",
+        ),
     ] {
         let found = told(line);
         let wanted = (code, underlined.to_owned());

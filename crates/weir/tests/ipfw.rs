@@ -236,6 +236,12 @@ fn the_tool_works_on_a_saved_rule_set() {
     assert_eq!(run.out, "00100 5 300 allow udp from any to any\n");
     ipfw(&["zero", "9"]).expect(69);
     ipfw(&["add", "allow", "ip"]).expect(64);
+    ipfw(&["zero", "101-199"]).expect(69);
+    ipfw(&["zero", "200-100"]).expect(65);
+    ipfw(&["zero", "set", "32"]).expect(65);
+    ipfw(&["resetlog", "set"]).expect(64);
+    let run = ipfw(&["zero", "50-200"]).expect(0);
+    assert_eq!(run.out, "Entry 100 cleared.\nEntry 200 cleared.\n");
     let run = ipfw(&["delete", "200"]).expect(0);
     assert!(run.err.contains("--write"));
     assert_eq!(
@@ -259,6 +265,16 @@ fn the_tool_works_on_a_saved_rule_set() {
 65535 0   0 set 31 deny ip from any to any
 ";
     assert_eq!(run.out, expected);
+    let counted = || ipfw(&["-a", "list", "100"]).expect(0).out;
+    assert_eq!(
+        write(&["zero", "set", "3", "4"]).out,
+        "Accounting cleared.\n"
+    );
+    assert!(counted().starts_with("00100 5 300 "), "{}", counted());
+    assert_eq!(write(&["resetlog", "1-200"]).out.lines().count(), 2);
+    assert!(counted().starts_with("00100 5 300 "), "{}", counted());
+    write(&["zero", "set", "0"]);
+    assert!(counted().starts_with("00100 0 0 "), "{}", counted());
 }
 
 #[test]

@@ -381,6 +381,18 @@ fn commands_of_ipfw_act_on_what_is_enforced() {
     assert!(!ping(&host, "127.0.0.1", "1"));
     ipfw(&folder, &host, "table peers delete 127.0.0.0/8").expect(0);
     assert!(ping(&host, "127.0.0.1", "1"));
+    assert!(ping(&host, "127.0.0.1", "1"));
+    let said = ipfw(&folder, &host, "resetlog 50-120").expect(0).out;
+    assert_eq!(said, "Entry 100 logging count reset.\n");
+    assert_ne!(counted(&folder, &host)[&100], (0, 0));
+    let said = ipfw(&folder, &host, "zero 50-120").expect(0).out;
+    assert_eq!(said, "Entry 100 cleared.\n");
+    assert_eq!(counted(&folder, &host)[&100], (0, 0));
+    assert!(ping(&host, "127.0.0.1", "1"));
+    ipfw(&folder, &host, "zero set 9").expect(0);
+    assert_ne!(counted(&folder, &host)[&100], (0, 0));
+    ipfw(&folder, &host, "zero set 0").expect(0);
+    assert_eq!(counted(&folder, &host)[&100], (0, 0));
     folder.weir(&["unload", "--netns", &host.0]).expect(0);
     assert!(ping(&host, "127.0.0.1", "1"));
 }

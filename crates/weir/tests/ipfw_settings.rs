@@ -178,3 +178,48 @@ fn explanations_are_in_the_order_of_the_walk() {
     ];
     assert_eq!(tried, expected);
 }
+
+#[test]
+fn established_asks_for_rst_or_ack_where_that_is_set() {
+    let folder = Folder::new();
+    let rules = "add 100 allow tcp from any to any established\n";
+    folder.file("usual", rules);
+    folder.file(
+        "strict",
+        &format!("# --sysctl weir.established_strict=1\n{rules}"),
+    );
+    let verdict = |file: &str, flags: &str, more: &[&str]| {
+        let packet = format!("in=eth0 tcp 192.0.2.9:1 > 192.0.2.1:22 flags={flags}");
+        let args = [&["explain", "--json", file, &packet][..], more].concat();
+        let told = folder.weir(&args).expect(0).json();
+        told["verdict"].as_str().unwrap().to_owned()
+    };
+    let given = ["--sysctl", "weir.established_strict=1"];
+    for (flags, usual, strict) in [
+        ("SYN", "drop", "drop"),
+        ("ACK", "accept", "accept"),
+        ("RST", "accept", "accept"),
+        ("FIN", "accept", "drop"),
+        ("NONE", "accept", "drop"),
+    ] {
+        assert_eq!(verdict("usual", flags, &[]), usual, "{flags}");
+        assert_eq!(verdict("strict", flags, &[]), strict, "{flags}");
+        assert_eq!(verdict("usual", flags, &given), strict, "{flags}");
+    }
+    // What the setting changes is a difference, and the kernel's way is told only where it holds.
+    let diff = ["diff", "usual", "strict", "--family", "ipv4"];
+    let differs = folder.weir(&diff).expect(1).out;
+    assert!(differs.contains("newly refused"), "{differs}");
+    let told = |file: &str| folder.weir(&["check", file]).expect(0).err;
+    assert!(told("usual").contains("weir.established_strict=1"));
+    assert!(
+        !told("strict").contains("established"),
+        "{}",
+        told("strict")
+    );
+    let shown = folder.weir(&["show", "strict"]).expect(0).out;
+    assert!(
+        shown.starts_with("# --sysctl weir.established_strict=1\n"),
+        "{shown}"
+    );
+}

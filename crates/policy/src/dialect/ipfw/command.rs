@@ -93,8 +93,10 @@ pub enum Command {
     },
     /// `zero` or `resetlog`.
     Zero {
-        /// Which rules; all when empty.
-        numbers: Vec<(u32, Span)>,
+        /// Which rules, the last number included, and where that is said; all when empty.
+        numbers: Vec<((u32, u32), Span)>,
+        /// The numbers are of sets.
+        sets: bool,
         /// Only the counts of log lines.
         log: bool,
         /// Only this set.

@@ -15,7 +15,9 @@ pub fn lint(ruleset: &Ruleset) -> Vec<Diagnostic> {
     for one in &ruleset.rules {
         interfaces(one, &mut out);
         open_alternative(one, &mut out);
-        established(one, &mut out);
+        if !ruleset.settings.established_strict {
+            established(one, &mut out);
+        }
         targets(one, ruleset, &mut out);
     }
     out
@@ -71,7 +73,10 @@ fn established(one: &LoadedRule, out: &mut Vec<Diagnostic>) {
                 test.place.0,
                 "`established` matches every TCP packet but a bare SYN, also ones without flags",
             )
-            .help("the manual says RST or ACK; write keep-state to know connections"),
+            .help(
+                "the manual says RST or ACK, which `--sysctl weir.established_strict=1` asks for; \
+                 write keep-state to know connections",
+            ),
         );
     }
 }

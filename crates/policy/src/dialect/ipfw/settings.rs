@@ -48,6 +48,8 @@ pub struct Settings {
     pub ether_ipfw: bool,
     /// Routing tables.
     pub fibs: u32,
+    /// weir's own: `established` asks for RST or ACK, as the manual says.
+    pub established_strict: bool,
 }
 
 impl Default for Settings {
@@ -74,12 +76,13 @@ impl Default for Settings {
             permit_single_frag6: true,
             ether_ipfw: false,
             fibs: 1,
+            established_strict: false,
         }
     }
 }
 
 /// All variables, under the names that are printed.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 21] = [
     "net.inet.ip.fw.enable",
     "net.inet.ip.fw.autoinc_step",
     "net.inet.ip.fw.one_pass",
@@ -100,6 +103,7 @@ const NAMES: [&str; 20] = [
     "net.inet6.ip6.fw.deny_unknown_exthdrs",
     "net.inet6.ip6.fw.permit_single_frag6",
     "net.link.ether.ipfw",
+    "weir.established_strict",
 ];
 
 /// A place for a variable's value.
@@ -121,6 +125,9 @@ impl Settings {
         }
         if name == "net.fibs" {
             return Some(Slot::Number(&mut self.fibs));
+        }
+        if name == "weir.established_strict" {
+            return Some(Slot::Switch(&mut self.established_strict));
         }
         let name = name
             .strip_prefix("net.inet.ip.fw.")

@@ -145,7 +145,10 @@ fn transport_holds(pattern: &Pattern, context: &Context<'_>) -> Truth {
     let tcp = packet.tcp();
     match pattern {
         Pattern::Established => tcp
-            .is_some_and(|tcp| tcp.flags & (RST | ACK | SYN) != SYN)
+            .is_some_and(|tcp| match context.ruleset.settings.established_strict {
+                true => tcp.flags & (RST | ACK) != 0,
+                false => tcp.flags & (RST | ACK | SYN) != SYN,
+            })
             .into(),
         Pattern::TcpFlags(flags) => tcp.is_some_and(|tcp| flags_hold(*flags, tcp.flags)).into(),
         Pattern::TcpSeq(number) => tcp.is_some_and(|tcp| tcp.sequence == *number).into(),

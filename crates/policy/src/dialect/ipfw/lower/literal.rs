@@ -194,12 +194,13 @@ impl Scope<'_> {
             Pattern::Dscp(set) => code_points(*set, negate),
             Pattern::Frag(flags) => header::fragment(self.family, *flags, negate),
             Pattern::Established => {
-                let bare_syn = Cond::TcpFlags {
-                    mask: RST | ACK | SYN,
-                    value: SYN,
+                let (mask, value) = match self.set.settings.established_strict {
+                    true => (RST | ACK, 0),
+                    false => (RST | ACK | SYN, SYN),
                 };
-                let no = vec![vec![is(bare_syn.clone())]];
-                of_transport(&[proto::TCP], negate, vec![is_not(bare_syn)], no)
+                let other = Cond::TcpFlags { mask, value };
+                let no = vec![vec![is(other.clone())]];
+                of_transport(&[proto::TCP], negate, vec![is_not(other)], no)
             }
             Pattern::TcpFlags(flags) => match flags.set & flags.clear {
                 0 => {

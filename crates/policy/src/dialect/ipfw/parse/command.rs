@@ -222,8 +222,14 @@ fn plain_verb(reader: &mut Reader<'_>, word: &Word, set: Option<u8>) -> Result<C
     }
     for (keyword, log) in [("zero", false), ("resetlog", true)] {
         if is(keyword, reader) {
-            let numbers = zero_numbers(reader)?;
-            return Ok(Command::Zero { numbers, log, set });
+            let sets = set.is_none() && reader.take_keyword("set").is_some();
+            let numbers = zero_numbers(reader, sets)?;
+            return Ok(Command::Zero {
+                numbers,
+                sets,
+                log,
+                set,
+            });
         }
     }
     for (keyword, counters) in [("print", false), ("list", false), ("show", true)] {
@@ -279,27 +285,43 @@ fn range(word: &Word) -> Result<(u32, u32), Fault> {
     Ok((first as u32, last as u32))
 }
 
-fn zero_numbers(reader: &mut Reader<'_>) -> Result<Vec<(u32, Span)>, Fault> {
+/// Numbers of rules and ranges of them, or numbers of sets.
+fn zero_numbers(reader: &mut Reader<'_>, sets: bool) -> Result<Vec<((u32, u32), Span)>, Fault> {
     let mut out = Vec::new();
     while let Some(word) = reader.take() {
+        if sets {
+            let set = u32::from(set_of(word)?);
+            out.push(((set, set), word.span));
+            continue;
+        }
         if !word.is_digit() {
             return Err(Fault::usage(
                 "rule-number",
                 word.span,
                 format!("invalid rule number `{}`", word.text),
             )
-            .help("write rule numbers"));
+            .help("write rule numbers, ranges of them, or set NUMBER"));
         }
-        let (value, rest) = numbers::strtol(&word.text, 10);
-        if !rest.is_empty() || value > 0xffff {
+        let (first, rest) = numbers::strtol(&word.text, 10);
+        let (last, rest) = match rest.strip_prefix('-') {
+            Some(last) => numbers::strtol(last, 10),
+            None => (first, rest),
+        };
+        if !rest.is_empty() || last > 0xffff || first > last {
             return Err(Fault::data(
                 "rule-number",
                 word.span,
                 format!("invalid rule number {}", word.text),
             )
-            .help("rule numbers are 1 to 65535"));
+            .help("rule numbers are 1 to 65535, ranges FIRST-LAST"));
         }
-        out.push((value as u32, word.span));
+        out.push(((first as u32, last as u32), word.span));
+    }
+    if sets && out.is_empty() {
+        return Err(
+            Fault::usage("missing-word", reader.here(), "missing set number")
+                .help("write the numbers of sets, 0 to 31"),
+        );
     }
     Ok(out)
 }

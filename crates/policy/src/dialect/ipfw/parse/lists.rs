@@ -10,6 +10,9 @@ use super::super::numbers;
 use super::super::words::Word;
 use super::{Reader, is_prefix};
 
+/// The largest type that `icmptypes` takes.
+pub const ICMP_TYPE_MAX: u8 = 31;
+
 /// Ranges in one list of a rule.
 pub const RANGES_MAX: usize = 30;
 
@@ -38,10 +41,97 @@ const RESERVED: [&str; 16] = [
 
 /// A list of ports, or `None` when the word is none.
 pub fn ports(reader: &mut Reader<'_>, word: &Word, proto: u16) -> Result<Option<Ranges>, Fault> {
-    if RESERVED.contains(&word.text.as_str()) {
-        return Ok(None);
+    match masked(reader, word, proto)? {
+        Some(found) => Ok(Some(found)),
+        None => Ok(unreserved(reader, word, proto)),
     }
-    Ok(ranges(reader, word, proto))
+}
+
+/// The same without masks.
+fn unreserved(reader: &mut Reader<'_>, word: &Word, proto: u16) -> Option<Ranges> {
+    match RESERVED.contains(&word.text.as_str()) {
+        true => None,
+        false => ranges(reader, word, proto),
+    }
+}
+
+/// `PORT:MASK`, alone or in front of a list, as ipfw had it before FreeBSD 5: the ports that are
+/// PORT in the bits of MASK. `None` when the word is something else.
+fn masked(reader: &mut Reader<'_>, word: &Word, proto: u16) -> Result<Option<Ranges>, Fault> {
+    let Some((port, rest)) = number_or_name(&word.text, proto) else {
+        return Ok(None);
+    };
+    let Some(rest) = rest.strip_prefix(':') else {
+        return match rest.contains(':') && ranges_in_front(&word.text, proto) {
+            true => Err(Fault::usage(
+                "mask-not-first",
+                word.span,
+                "port:mask must be first in list",
+            )
+            .help("write it in front of the other ports, or as ranges")),
+            false => Ok(None),
+        };
+    };
+    let Some((mask, rest)) = number_or_name(rest, proto) else {
+        return Ok(None);
+    };
+    let wide = |value: i64| !(0..=65535).contains(&value);
+    if wide(port) || wide(mask) || port & !mask != 0 {
+        return Err(Fault::data(
+            "port-mask",
+            word.span,
+            format!("port {port} has bits that the mask {mask:#x} leaves out"),
+        )
+        .help(format!("write {}:{mask:#x}", port & mask)));
+    }
+    let mut out = under_mask(port as u16, mask as u16);
+    out.truncate(RANGES_MAX + 1);
+    let shown: Vec<String> = out.iter().map(|(a, b)| format!("{a}-{b}")).collect();
+    if out.len() <= RANGES_MAX {
+        reader.notes.warn(
+            "port-mask",
+            word.span,
+            format!("ports under a mask: {}", shown.join(",")),
+            "ipfw before FreeBSD 5 reads it so, later ones refuse it; write the ranges",
+        );
+    }
+    match rest.strip_prefix(',') {
+        None if rest.is_empty() => Ok(Some(out)),
+        None => Ok(None),
+        Some(rest) => {
+            let (start, end) = (word.text.len() - rest.len(), word.text.len());
+            let rest = Word {
+                text: rest.to_owned(),
+                span: word.span.part(start, end),
+            };
+            Ok(ranges(reader, &rest, proto).map(|more| [out, more].concat()))
+        }
+    }
+}
+
+/// Whether a text begins with a list of ports.
+fn ranges_in_front(text: &str, proto: u16) -> bool {
+    let Some((front, _)) = text.split_once(':') else {
+        return false;
+    };
+    let mut parts = front.split([',', '-']);
+    parts.all(|part| number_or_name(part, proto).is_some_and(|(_, rest)| rest.is_empty()))
+}
+
+/// All values that are `value` in the bits of a mask, as ranges.
+fn under_mask(value: u16, mask: u16) -> Ranges {
+    let size = 1u32 << mask.trailing_zeros().min(16);
+    let starts = (0..0x1_0000u32).step_by(size as usize);
+    let matching = starts.filter(|start| *start as u16 & mask == value);
+    let mut out = Ranges::new();
+    for start in matching {
+        let end = (start + size - 1) as u16;
+        match out.last_mut() {
+            Some(last) if u32::from(last.1) + 1 == start => last.1 = end,
+            _ => out.push((start as u16, end)),
+        }
+    }
+    out
 }
 
 /// A list of ranges of 16-bit numbers or names, or `None` when the word is none.
@@ -141,7 +231,7 @@ pub fn check_count(word: &Word, ranges: &Ranges) -> Result<(), Fault> {
 pub fn numbers_of(reader: &mut Reader<'_>, word: &Word, what: &str) -> Result<Ranges, Fault> {
     let list = word.text.contains(['-', ',']);
     let found = match list {
-        true => ports(reader, word, 0)?,
+        true => unreserved(reader, word, 0),
         false => {
             let (value, rest) = numbers::strtol(&word.text, 0);
             if !rest.is_empty() || !(0..=65535).contains(&value) {
@@ -227,38 +317,69 @@ pub fn dscp(text: &str, word: &Word) -> Result<u8, Fault> {
         })
 }
 
-/// ICMP types: a set of bits; values are cut to 8 bits first.
+/// ICMP types: a set of bits; values are cut to 8 bits first. Ranges are of ipfw in FreeBSD 2,
+/// which knew no ICMPv6.
 pub fn icmp_types(reader: &mut Reader<'_>, word: &Word, max: u8) -> Result<[u32; 8], Fault> {
     let mut bits = [0u32; 8];
     let mut rest = word.text.as_str();
     while !rest.is_empty() {
         rest = rest.strip_prefix(',').unwrap_or(rest);
-        let (value, after) = numbers::strtol(rest, 0);
-        if (!after.is_empty() && !after.starts_with(',')) || (after == rest && !rest.is_empty()) {
-            return Err(
-                Fault::data("invalid-icmp-type", word.span, "invalid ICMP type")
-                    .help("write numbers with commas between; ranges are not allowed"),
-            );
+        let (first, after) = icmp_type(reader, word, rest, max)?;
+        let (last, after) = match after.strip_prefix('-') {
+            Some(end) if max == ICMP_TYPE_MAX => icmp_type(reader, word, end, max)?,
+            _ => (first, after),
+        };
+        if (!after.is_empty() && !after.starts_with(',')) || first > last {
+            return Err(no_icmp_type(word));
         }
-        let kind = value as u8;
-        if kind > max {
-            return Err(
-                Fault::data("icmp-type-range", word.span, "ICMP type out of range")
-                    .help(format!("types are 0 to {max}")),
-            );
-        }
-        if value != i64::from(kind) {
+        if first != last {
             reader.notes.warn(
-                "wrapped-number",
+                "icmp-type-range",
                 word.span,
-                format!("type {value} is cut to 8 bits: {kind}"),
-                "ipfw reads it so; write a number up to 255",
+                format!("types {first} to {last}"),
+                "ipfw of FreeBSD 2 reads it so, later ones refuse it; write each type",
             );
         }
-        bits[usize::from(kind / 32)] |= 1 << (kind % 32);
+        for kind in first..=last {
+            bits[usize::from(kind / 32)] |= 1 << (kind % 32);
+        }
         rest = after;
     }
     Ok(bits)
+}
+
+fn no_icmp_type(word: &Word) -> Fault {
+    Fault::data("invalid-icmp-type", word.span, "invalid ICMP type")
+        .help("write numbers with commas between")
+}
+
+/// The type at the start of a text, and what is left.
+fn icmp_type<'t>(
+    reader: &mut Reader<'_>,
+    word: &Word,
+    text: &'t str,
+    max: u8,
+) -> Result<(u8, &'t str), Fault> {
+    let (value, after) = numbers::strtol(text, 0);
+    if after == text && !text.is_empty() {
+        return Err(no_icmp_type(word));
+    }
+    let kind = value as u8;
+    if kind > max {
+        return Err(
+            Fault::data("icmp-type-range", word.span, "ICMP type out of range")
+                .help(format!("types are 0 to {max}")),
+        );
+    }
+    if value != i64::from(kind) {
+        reader.notes.warn(
+            "wrapped-number",
+            word.span,
+            format!("type {value} is cut to 8 bits: {kind}"),
+            "ipfw reads it so; write a number up to 255",
+        );
+    }
+    Ok((kind, after))
 }
 
 /// `tablearg`, or a decimal number from 1 to 65534, as tags and limits have it.

@@ -15,8 +15,6 @@ use crate::syntax::Span;
 
 /// The flow of states that have no name.
 pub const DEFAULT_FLOW: &str = "default";
-/// The largest ICMP type of `icmptypes`.
-const ICMP_TYPE_MAX: u8 = 31;
 
 /// Words that begin an option, for suggestions.
 const OPTIONS: [&str; 79] = [
@@ -248,7 +246,7 @@ fn valued(draft: &mut Draft<'_, '_>, text: &str, word: &Word) -> Result<bool, Fa
         }
         "icmptypes" | "icmptype" => {
             let value = draft.reader.need("a list of ICMP types")?;
-            let bits = lists::icmp_types(draft.reader, value, ICMP_TYPE_MAX)?;
+            let bits = lists::icmp_types(draft.reader, value, lists::ICMP_TYPE_MAX)?;
             draft.push(Pattern::IcmpTypes(bits[0]), word.span.to(value.span));
         }
         "icmp6types" | "icmp6type" => {

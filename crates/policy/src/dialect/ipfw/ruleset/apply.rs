@@ -76,7 +76,21 @@ impl Ruleset {
                     false => Answer::say("Flushed all rules.\n"),
                 })
             }
-            Command::Zero { numbers, log, set } => Ok(self.zero(numbers, *log, *set, quiet)),
+            Command::Zero {
+                numbers,
+                sets: true,
+                log,
+                ..
+            } => {
+                let mut answer = Answer::default();
+                for ((set, _), _) in numbers {
+                    answer = self.zero(&[], *log, Some(*set as u8), quiet);
+                }
+                Ok(answer)
+            }
+            Command::Zero {
+                numbers, log, set, ..
+            } => Ok(self.zero(numbers, *log, *set, quiet)),
             Command::Sets(command) => Ok(self.sets(command)),
             Command::Table { name, command, .. } => {
                 self.table_command(name.as_deref(), command, line.switches, line.span, names)
@@ -169,7 +183,13 @@ impl Ruleset {
         answer
     }
 
-    fn zero(&mut self, numbers: &[(u32, Span)], log: bool, set: Option<u8>, quiet: bool) -> Answer {
+    fn zero(
+        &mut self,
+        numbers: &[((u32, u32), Span)],
+        log: bool,
+        set: Option<u8>,
+        quiet: bool,
+    ) -> Answer {
         let mut answer = Answer::default();
         let clear = |one: &mut LoadedRule| {
             if !log {
@@ -190,26 +210,25 @@ impl Ruleset {
             }
             return answer;
         }
-        for (number, span) in numbers {
-            let mut found = false;
+        for ((first, last), span) in numbers {
+            let mut found = Vec::new();
             for one in &mut self.rules {
-                if one.rule.number == *number && in_set(&one.rule) {
+                if (*first..=*last).contains(&one.rule.number) && in_set(&one.rule) {
                     clear(one);
-                    found = true;
+                    found.push(one.rule.number);
                 }
             }
-            if !found {
-                answer.out += &format!("Entry {number} not found\n");
-                answer.fault = Some(
-                    Fault::new(
-                        ExitClass::Unavailable,
-                        "no-rule",
-                        *span,
-                        format!("Entry {number} not found"),
-                    )
-                    .help("see ipfw list"),
-                );
-            } else if !quiet {
+            if found.is_empty() {
+                let message = match first == last {
+                    true => format!("Entry {first} not found"),
+                    false => format!("no rules in {first}-{last} range"),
+                };
+                answer.out += &format!("{message}\n");
+                let fault = Fault::new(ExitClass::Unavailable, "no-rule", *span, message);
+                answer.fault = Some(fault.help("see ipfw list"));
+            }
+            found.dedup();
+            for number in found.iter().filter(|_| !quiet) {
                 answer.out += &match log {
                     true => format!("Entry {number} logging count reset.\n"),
                     false => format!("Entry {number} cleared.\n"),
