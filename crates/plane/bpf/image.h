@@ -72,6 +72,7 @@ enum weir_feature {		/* bits of weir_header.features */
 	WEIR_FEATURE_KEEP_ALIVE = 4096,	/* the agent keeps TCP states alive: alive.h */
 	WEIR_FEATURE_ROUTES = 8192,	/* tests of routes to sources: reached.h */
 	WEIR_FEATURE_CHUNKS = 16384,	/* tests of SCTP chunks, which are made readable: chunks.h */
+	/* 1 << 17: WEIR_FEATURE_TIMES of maps.h, where images are not known */
 	WEIR_FEATURE_BAD_SRC = 1 << 16,	/* sources are checked: learned_frag.h */
 };
 /* Above those of images: hooks of IPv6 are needed (load.rs, FAMILY_V6), flows are kept (TRACKS). */

@@ -47,6 +47,8 @@ SEC(".rodata.weir") const volatile struct weir_settings weir_settings = {
  * verifier. load.rs loads anew for a policy that does.
  */
 #define weir_may(feature) ((WEIR_SETTING(features) & (feature)) != 0)
+/* Of enum weir_feature (image.h): the time of each rule's last match is kept. */
+#define WEIR_FEATURE_TIMES (1U << 17)
 
 #define FLAT_ARRAY(name, entries, bytes)                                                           \
 	struct {                                                                                   \
@@ -149,6 +151,20 @@ static __always_inline __u64 weir_times(__u64 unknown, __u64 known)
 }
 
 /*
+ * When a rule last matched, in units of 1024 ms of the packet clock: behind the counters of all
+ * shards. One word for all CPUs, written once a unit, so that they share its line; 0 is never.
+ */
+static __always_inline void weir_tell_time(__u64 *counters, __u32 rule)
+{
+	__u32 now = (bpf_jiffies64() * weir_settings.jiffy_multiplier) >> 30;
+	__u64 places = weir_times(WEIR_SETTING(shards), weir_rule_capacity);
+	volatile __u32 *time = (__u32 *)(counters + places * 2) + rule;
+
+	if (unlikely(*time != now))
+		*time = now;
+}
+
+/*
  * Packets and bytes of a rule. Received packets come with softirqs off, so that nothing else counts
  * on this CPU meanwhile: a plain addition to a shard of the CPU's own is exact (load.rs tells where
  * the kernel is so). What processes send may be interrupted: it has one shard for all CPUs, and pays
@@ -165,6 +181,8 @@ static __always_inline void weir_count(__u32 slot, __u32 hook, __u32 rule, __u32
 	if (!base || rule >= capacity)
 		return;
 	asm volatile("" : "+r"(rule));
+	if (weir_may(WEIR_FEATURE_TIMES))
+		weir_tell_time(base, rule);
 	if (!unlikely(!WEIR_SETTING(exclusive) || hook >= WEIR_HOOK_OUTPUT)) {
 		if (shard >= shards)
 			return;

@@ -97,12 +97,10 @@ fn features(policy: &Policy) -> u32 {
     if policy.rule_count > TABLES_FROM {
         features |= layout::FEATURE_TABLES;
     }
-    features |= weir_engine::compile::metering(policy);
+    features |= weir_engine::compile::of_policy(policy);
     if policy.dynamic.is_some() {
         features |= layout::FEATURE_LEARNED | layout::FEATURE_DYNAMIC;
     }
-    features |= weir_engine::compile::keeping_alive(policy);
-    features |= weir_engine::compile::checking_sources(policy);
     let rules = policy.chains.iter().flat_map(|chain| &chain.rules);
     rules
         .flat_map(|rule| &rule.tests)

@@ -1,6 +1,8 @@
-//! Packet and byte counters of rules: sums over the shards of a slot.
+//! Packet and byte counters of rules: sums over the shards of a slot. Behind them, for policies
+//! that ask for it, the time of each rule's last match.
 
 use crate::load::Instance;
+use weir_engine::image::layout::FEATURE_TIMES;
 
 /// Bytes of a counter: packets and bytes.
 pub const SIZE: usize = 16;
@@ -60,4 +62,44 @@ pub fn zero(instance: &Instance, slot: u32, rule: u32) {
 fn place(instance: &Instance, slot: u32, shard: u32, rule: u32) -> usize {
     let number = shard as usize * instance.settings.rule_capacity as usize + rule as usize;
     slot as usize * instance.map("counters").entry + number * SIZE
+}
+
+/// Bytes of a time: units of 1024 ms of the packet clock, 0 for never.
+const TIME_SIZE: usize = 4;
+
+/// Bytes of a slot for so many rules, counted in so many shards.
+pub fn slot_size(rules: u32, shards: u32, features: u32) -> u32 {
+    let times = match features & FEATURE_TIMES {
+        0 => 0,
+        _ => TIME_SIZE as u32,
+    };
+    rules * (shards * SIZE as u32 + times)
+}
+
+/// Where the times of a slot are; `None` where none are kept.
+fn times_at(instance: &Instance, slot: u32) -> Option<usize> {
+    let kept = instance.settings.features & FEATURE_TIMES != 0;
+    kept.then(|| place(instance, slot, instance.settings.shards, 0))
+}
+
+/// When the first `rules` rules of a slot last matched; zeros where that isn't kept.
+pub fn times(instance: &Instance, slot: u32, rules: u32) -> Vec<u32> {
+    let Some(at) = times_at(instance, slot) else {
+        return vec![0; rules as usize];
+    };
+    let memory = instance.map("counters").memory();
+    let time = |rule: usize| memory.load32(at + rule * TIME_SIZE);
+    (0..rules as usize).map(time).collect()
+}
+
+/// Let rules of a slot that packets do not use have matched then.
+pub fn preset_times(instance: &Instance, slot: u32, times: &[u32]) {
+    let Some(at) = times_at(instance, slot) else {
+        return;
+    };
+    let memory = instance.map("counters").memory();
+    let rules = instance.settings.rule_capacity as usize;
+    for (rule, time) in times.iter().take(rules).enumerate() {
+        memory.store32(at + rule * TIME_SIZE, *time);
+    }
 }

@@ -521,7 +521,7 @@ fn load_object<'a>(
         resize(
             &mut open,
             "counters",
-            capacity.rules * settings.shards * counters::SIZE as u32,
+            counters::slot_size(capacity.rules, settings.shards, settings.features),
         )?;
     }
     for mut map in open.maps_mut() {

@@ -39,6 +39,8 @@ pub struct ApplyOptions<'a> {
     pub number: u32,
     /// Counters to start with, by rule.
     pub presets: &'a [(u64, u64)],
+    /// When rules last matched, by rule ([`Plane::times`]).
+    pub times: &'a [u32],
     /// What histories remember from the start: places in their memory and bytes
     /// ([`crate::meters::carried`]).
     pub memory: &'a [(usize, Vec<u8>)],
@@ -264,6 +266,16 @@ impl Plane {
         Ok(counters::read(instance, swap::active(instance), rules))
     }
 
+    /// When the first `rules` rules of the policy in force last matched, in units of 1024 ms of the
+    /// packet clock, 0 for never; and what that clock says in milliseconds. Zeros for policies that
+    /// don't ask for it.
+    pub fn times(&self, rules: u32) -> Result<(Vec<u32>, u64)> {
+        let instance = self.instance()?;
+        let rules = rules.min(instance.capacity().rules);
+        let times = counters::times(instance, swap::active(instance), rules);
+        Ok((times, crate::clock::now_ms(instance)?))
+    }
+
     /// Remove everything. Tells whether there was anything.
     pub fn unload(&mut self) -> Result<bool> {
         let enabled = self
@@ -287,6 +299,7 @@ fn replace(
 ) -> Result<Pinned> {
     let slot = swap::write_spare(&current.instance, policy, number)?;
     counters::preset(&current.instance, slot, options.presets);
+    counters::preset_times(&current.instance, slot, options.times);
     crate::meters::preset(&current.instance, slot, options.memory);
     locals::write(&current.instance, &locals::read()?);
     exchange(&current, policy.hooks)?;
@@ -346,6 +359,7 @@ fn grow(
     }
     let slot = swap::write_spare(&instance, policy, number)?;
     counters::preset(&instance, slot, options.presets);
+    counters::preset_times(&instance, slot, options.times);
     crate::meters::preset(&instance, slot, options.memory);
     locals::write(&instance, &locals::read()?);
     let (instance_number, built) = folder.build(&instance)?;

@@ -60,6 +60,7 @@ const FEATURES: u32 = layout::FEATURE_CHANGES
     | layout::FEATURE_KEEP_ALIVE
     | layout::FEATURE_ROUTES
     | layout::FEATURE_CHUNKS
+    | layout::FEATURE_TIMES
     | layout::FEATURE_BAD_SRC;
 
 /// Features that an image asks for; 0 for one that is no image, which the programs do not walk.
@@ -232,5 +233,6 @@ pub fn keep_previous(old: &Instance, new: &Instance) -> Result<()> {
     write_spare(new, &policy, number)?;
     let rules = old.capacity().rules;
     crate::counters::preset(new, to, &crate::counters::read(old, from, rules));
+    crate::counters::preset_times(new, to, &crate::counters::times(old, from, rules));
     Ok(())
 }

@@ -155,6 +155,8 @@ impl Slots {
         let before = counters::read(instance, old, rules);
         if had_policy {
             counters::preset(instance, to.slot, &before);
+            let times = counters::times(instance, old, rules);
+            counters::preset_times(instance, to.slot, &times);
             if self.history > 0 {
                 self.copy_histories(old, to.slot);
             }
@@ -211,6 +213,7 @@ impl Plane {
             return Ok((Slots { history, ..slots }, store));
         }
         let before = counters::read(&instance, slot, rules);
+        let times = counters::times(&instance, slot, rules);
         let map = instance.map("histories");
         let mut memory = vec![0; if remembers { history } else { 0 }];
         map.memory().read(slot as usize * map.entry, &mut memory);
@@ -223,6 +226,7 @@ impl Plane {
         let options = ApplyOptions {
             number,
             presets: &before,
+            times: &times,
             memory: &[(0, memory)],
             flows: 0,
         };

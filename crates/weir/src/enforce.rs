@@ -25,6 +25,8 @@ pub struct How {
     pub preset_counters: bool,
     /// What counters start from, by rule id; empty for zeros.
     pub counters: Vec<(u64, u64)>,
+    /// When rules last matched, by rule id ([`weir_plane::Plane::times`]); empty for never.
+    pub times: Vec<u32>,
 }
 
 /// What was done.
@@ -142,7 +144,7 @@ fn put_in_force(
         false => how.counters.clone(),
     };
     let before = exchange_nat(kernel, &how.nat, how.confirm_seconds.is_some())?;
-    let swapped = kernel.swap(loaded, compiled, next, &presets);
+    let swapped = kernel.swap(loaded, compiled, next, (&presets, &how.times));
     if swapped.is_err() {
         for table in &before {
             // The swap's error is the one to tell.

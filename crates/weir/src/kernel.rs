@@ -9,7 +9,7 @@ use crate::input::{self, Loaded};
 use crate::netns;
 use crate::state::{Saved, Store};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_engine::compile::Compiled;
 use weir_plane::PlaneError;
 use weir_plane::hooks::{self, Early};
@@ -101,13 +101,14 @@ impl Kernel {
         }
     }
 
-    /// Puts a compiled policy in force under a generation. Counters start from `presets`, by rule.
+    /// Puts a compiled policy in force under a generation. Counters and times of last matches start
+    /// from `presets`, by rule.
     pub fn swap(
         &mut self,
         loaded: &Loaded,
         compiled: &Compiled,
         generation: u32,
-        presets: &[(u64, u64)],
+        (presets, times): (&[(u64, u64)], &[u32]),
     ) -> anyhow::Result<()> {
         let policy = loaded.policy()?;
         let mut kernel_policy = KernelPolicy::of(policy, compiled);
@@ -129,6 +130,7 @@ impl Kernel {
         let options = ApplyOptions {
             number: generation,
             presets,
+            times,
             memory: &memory,
             flows: 0,
         };
@@ -235,7 +237,7 @@ impl Kernel {
         })?;
         let loaded = input::load_saved(&saved)?;
         let compiled = loaded.compile()?;
-        self.swap(&loaded, &compiled, generation, &[])
+        self.swap(&loaded, &compiled, generation, (&[], &[]))
     }
 
     /// Counters of the enforced policy, by rule id.
@@ -245,6 +247,20 @@ impl Kernel {
             .into_iter()
             .map(|(packets, bytes)| Counters { packets, bytes })
             .collect())
+    }
+
+    /// When rules of the enforced policy last matched, by rule id, in the kernel's own units; and
+    /// the same in seconds since 1970, to a second or so.
+    pub fn times(&self, rules: u32) -> anyhow::Result<(Vec<u32>, Vec<Option<u64>>)> {
+        let (times, now_ms) = self.plane.times(rules).map_err(plane_error)?;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let wall_ms = since.map_or(0, |since| since.as_millis() as u64);
+        let seconds = |unit: &u32| {
+            let ago = now_ms.saturating_sub(u64::from(*unit) << 10);
+            (*unit != 0).then(|| wall_ms.saturating_sub(ago) / 1000)
+        };
+        let told = times.iter().map(seconds).collect();
+        Ok((times, told))
     }
 
     /// Takes everything out of the kernel.

@@ -397,6 +397,77 @@ fn commands_of_ipfw_act_on_what_is_enforced() {
     assert!(ping(&host, "127.0.0.1", "1"));
 }
 
+/// The seconds since 1970.
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.unwrap().as_secs()
+}
+
+#[test]
+fn listings_tell_when_rules_last_matched() {
+    if !kernel("listings_tell_when_rules_last_matched") {
+        return;
+    }
+    let host = Namespace::new("ipfwtime");
+    ip(&format!("-n {} link set lo up", host.0));
+    let folder = Folder::new();
+    folder.file(
+        "rules",
+        "add 100 count icmp from any to any\nadd 150 skipto 300 icmp from any to any in\n\
+         add 200 deny udp from any to any 9\nadd 300 allow ip from any to any keep-state\n",
+    );
+    let before = now();
+    folder
+        .weir(&["apply", "--netns", &host.0, "rules"])
+        .expect(0);
+    let times = || -> std::collections::BTreeMap<u32, u64> {
+        let out = ipfw(&folder, &host, "-T list").expect(0).out;
+        let words = out.lines().map(|line| line.split_whitespace());
+        words
+            .map(|mut words| (words.next().unwrap(), words.next().unwrap()))
+            .map(|(rule, time)| (rule.parse().unwrap(), time.parse().unwrap()))
+            .collect()
+    };
+    let unmatched = [(100, 0), (150, 0), (200, 0), (300, 0), (65_535, 0)];
+    assert_eq!(times(), unmatched.into());
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    let sent = now();
+    assert!(sent > before + 1);
+    assert!(ping(&host, "127.0.0.1", "1"));
+    let first = times();
+    assert_eq!((first[&200], first[&65_535]), (0, 0), "{first:?}");
+    for rule in [100, 150, 300] {
+        assert!(
+            (sent - 2..=now()).contains(&first[&rule]),
+            "{first:?} {sent}"
+        );
+    }
+    let dates = ipfw(&folder, &host, "-t list 100 200").expect(0).out;
+    let lines: Vec<&str> = dates.lines().collect();
+    assert_eq!(
+        lines[1],
+        format!("00200 {:24}deny udp from any to any 9", "")
+    );
+    let date = lines[0].strip_prefix("00100 ").unwrap();
+    assert_eq!(&date[24..], " count icmp from any to any", "{dates}");
+    let told = host.run(&["date", "-ud", &date[..24], "+%s"]).out;
+    let told: u64 = told.trim().parse().unwrap();
+    assert!(told.abs_diff(first[&100]) <= 1, "{dates} {first:?}");
+    // They stay when rules change, and go when rules are zeroed; a later match is told.
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    ipfw(&folder, &host, "add 120 count ip from any to any out").expect(0);
+    ipfw(&folder, &host, "zero 150").expect(0);
+    let kept = times();
+    assert!(kept[&100].abs_diff(first[&100]) <= 1, "{kept:?} {first:?}");
+    assert_eq!((kept[&120], kept[&150]), (0, 0), "{kept:?}");
+    assert!(ping(&host, "127.0.0.1", "1"));
+    let later = times();
+    assert!(
+        later[&100] > first[&100] && later[&120] > first[&100],
+        "{later:?}"
+    );
+}
+
 #[test]
 fn commands_that_fail_change_nothing() {
     if !kernel("commands_that_fail_change_nothing") {

@@ -45,7 +45,9 @@ use residual::Blob;
 use room::{Placing, Plan};
 use service::Services;
 use statics::Context;
-use weir_policy::model::{Family, HistoryKind, HistoryObject, Hook, Policy, Root, Table, handling};
+use weir_policy::model::{
+    Dynamic, Family, HistoryKind, HistoryObject, Hook, Policy, Root, Table, handling,
+};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// What the compiler may use.
@@ -210,7 +212,7 @@ fn build(
             made.at
         };
     }
-    header.features |= metering(policy) | keeping_alive(policy) | checking_sources(policy);
+    header.features |= of_policy(policy);
     header.worst_loads = report
         .roots
         .iter()
@@ -232,29 +234,21 @@ fn build(
     Ok(Compiled { image, report })
 }
 
-/// What the histories of a policy need beside what each test needs.
-pub fn metering(policy: &Policy) -> u32 {
+/// What a policy needs beside what each of its tests and operations does.
+pub fn of_policy(policy: &Policy) -> u32 {
     let is_meter = |object: &HistoryObject| matches!(object.kind, HistoryKind::Meter(_));
-    match policy.histories.iter().any(is_meter) {
-        true => layout::FEATURE_METER,
-        false => 0,
-    }
-}
-
-/// What the ends of a policy's states need.
-pub fn keeping_alive(policy: &Policy) -> u32 {
-    match &policy.dynamic {
-        Some(dynamic) if dynamic.keep_alive => layout::FEATURE_KEEP_ALIVE,
-        _ => 0,
-    }
-}
-
-/// What IPFilter's view of packets needs.
-pub fn checking_sources(policy: &Policy) -> u32 {
-    match policy.checks_source {
-        true => layout::FEATURE_BAD_SRC,
-        false => 0,
-    }
+    let keeps_alive = |dynamic: &Dynamic| dynamic.keep_alive;
+    let needs = [
+        (policy.histories.iter().any(is_meter), layout::FEATURE_METER),
+        (
+            policy.dynamic.as_ref().is_some_and(keeps_alive),
+            layout::FEATURE_KEEP_ALIVE,
+        ),
+        (policy.checks_source, layout::FEATURE_BAD_SRC),
+        (policy.keeps_times, layout::FEATURE_TIMES),
+    ];
+    let needed = needs.into_iter().filter(|(needed, _)| *needed);
+    needed.map(|(_, feature)| feature).sum()
 }
 
 fn check_budget(given: usize, options: &Options) -> Result<(), Error> {

@@ -193,6 +193,8 @@ pub struct Policy {
     /// ip_tables has it, the packet is dropped there. TCP segments whose header contradicts itself
     /// are dropped by conditions on their options either way.
     pub short_goes_on: bool,
+    /// The kernel keeps when each rule last matched, as ipfw lists it.
+    pub keeps_times: bool,
     /// Whether answers of rejects meet the rules on their own way out.
     pub answers: Answers,
 }

@@ -224,6 +224,7 @@ fn enforce(
         nat,
         preset_counters: args.counters,
         counters: Vec::new(),
+        times: Vec::new(),
     };
     enforce::apply(&mut kernel, loaded, compiled, &saved, &how)
 }

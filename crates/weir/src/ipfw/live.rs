@@ -67,10 +67,25 @@ pub fn enforced(kernel: &Kernel) -> anyhow::Result<(Saved, Ruleset)> {
         return Err(failure(Exit::Usage, message));
     };
     ruleset.flows = super::pipes::flows(kernel, &ruleset, policy)?;
+    let (_, times) = kernel.times(policy.rule_count)?;
     for one in &mut ruleset.rules {
-        one.counters = counted.get(one.id.0 as usize).copied().unwrap_or_default();
+        let at = one.id.0 as usize;
+        one.counters = counted.get(at).copied().unwrap_or_default();
+        one.last_match = times.get(at).copied().flatten();
     }
     Ok((saved, ruleset))
+}
+
+/// The times of last matches for rules that are read anew, in the kernel's own units, by rule id:
+/// those of the rules that are still there and have not been zeroed.
+fn times_of(kernel: &Kernel, ruleset: &Ruleset, anew: &Ruleset) -> anyhow::Result<Vec<u32>> {
+    let (times, _) = kernel.times(ruleset.rule_count())?;
+    let mut out = vec![0; anew.rule_count() as usize];
+    for (one, new) in ruleset.rules.iter().zip(&anew.rules) {
+        let kept = one.last_match.and(times.get(one.id.0 as usize));
+        out[new.id.0 as usize] = kept.copied().unwrap_or(0);
+    }
+    Ok(out)
 }
 
 /// What a command did to a rule set.
@@ -286,8 +301,13 @@ fn replace(kernel: &mut Kernel, saved: &Saved, ruleset: &Ruleset) -> anyhow::Res
     };
     let loaded = input::load_saved(&changed)?;
     let compiled = loaded.compile()?;
+    let times = match &loaded.ruleset {
+        Some(anew) => times_of(kernel, ruleset, anew)?,
+        None => Vec::new(),
+    };
     let how = How {
         preset_counters: true,
+        times,
         ..How::default()
     };
     enforce::apply_locked(kernel, &loaded, &compiled, &changed, &how)?;

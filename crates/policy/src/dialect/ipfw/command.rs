@@ -60,6 +60,8 @@ pub struct CommandLine {
 
 /// Inclusive ranges of rule numbers.
 pub type NumberRanges = Vec<(u32, u32)>;
+/// A range of numbers and where it stands.
+pub type PlacedRange = ((u32, u32), Span);
 
 /// A command.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,7 +96,7 @@ pub enum Command {
     /// `zero` or `resetlog`.
     Zero {
         /// Which rules, the last number included, and where that is said; all when empty.
-        numbers: Vec<((u32, u32), Span)>,
+        numbers: Vec<PlacedRange>,
         /// The numbers are of sets.
         sets: bool,
         /// Only the counts of log lines.

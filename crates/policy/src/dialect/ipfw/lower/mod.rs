@@ -83,6 +83,7 @@ pub fn lower(
             rule_count: hidden + 1,
             short_goes_on: true,
             answers: Answers::ResetsPass,
+            keeps_times: true,
             ..Policy::default()
         },
         hidden: RuleId(hidden),

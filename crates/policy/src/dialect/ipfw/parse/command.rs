@@ -4,7 +4,8 @@
 //! trying, and a number before the verb is swapped with it (`100 add ...`).
 
 use super::super::command::{
-    Command, CommandLine, DummynetKind, NumberRanges, SetCommand, Setting, Switches, TimeForm,
+    Command, CommandLine, DummynetKind, NumberRanges, PlacedRange, SetCommand, Setting, Switches,
+    TimeForm,
 };
 use super::super::fault::{Fault, Notes};
 use super::super::numbers;
@@ -286,7 +287,7 @@ fn range(word: &Word) -> Result<(u32, u32), Fault> {
 }
 
 /// Numbers of rules and ranges of them, or numbers of sets.
-fn zero_numbers(reader: &mut Reader<'_>, sets: bool) -> Result<Vec<((u32, u32), Span)>, Fault> {
+fn zero_numbers(reader: &mut Reader<'_>, sets: bool) -> Result<Vec<PlacedRange>, Fault> {
     let mut out = Vec::new();
     while let Some(word) = reader.take() {
         if sets {

@@ -5,7 +5,8 @@
 
 use super::super::ast::Rule;
 use super::super::command::{
-    Command, CommandLine, DummynetCommand, NatCommand, NumberRanges, SetCommand, Setting, Switches,
+    Command, CommandLine, DummynetCommand, NatCommand, NumberRanges, PlacedRange, SetCommand,
+    Setting, Switches,
 };
 use super::super::fault::{ExitClass, Fault};
 use super::super::parse::Names;
@@ -183,13 +184,7 @@ impl Ruleset {
         answer
     }
 
-    fn zero(
-        &mut self,
-        numbers: &[((u32, u32), Span)],
-        log: bool,
-        set: Option<u8>,
-        quiet: bool,
-    ) -> Answer {
+    fn zero(&mut self, numbers: &[PlacedRange], log: bool, set: Option<u8>, quiet: bool) -> Answer {
         let mut answer = Answer::default();
         let clear = |one: &mut LoadedRule| {
             if !log {
