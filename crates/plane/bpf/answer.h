@@ -8,7 +8,6 @@
 #ifndef WEIR_ANSWER_H
 #define WEIR_ANSWER_H
 
-#include "lane_parse.h"
 #include "maps.h"
 #include "meta.h"
 #include "own_mark.h"
@@ -20,8 +19,6 @@
 static __always_inline bool answer_leaves(const struct sk_buff___local *skb,
 					  const struct weir_control *c, __u32 bits, bool v6)
 {
-	__u64 head;
-
 	if (!(bits & (WEIR_POLICY_ANSWERS_PASS | WEIR_POLICY_RESETS_PASS)))
 		return false;
 	if (!meta_is_answer(skb, c))
@@ -29,8 +26,7 @@ static __always_inline bool answer_leaves(const struct sk_buff___local *skb,
 	if (bits & WEIR_POLICY_ANSWERS_PASS)
 		return true;
 	/* The agent writes no options and no extension headers. */
-	head = lane_load((__u64)skb->data, v6 ? 0 : 4);
-	return (v6 ? head >> 48 & 0xff : head >> 40 & 0xff) == IPPROTO_TCP;
+	return own_protocol(own_head((__u64)skb->data, v6), v6) == IPPROTO_TCP;
 }
 
 static __always_inline bool answer_passes(struct bpf_nf_ctx___local *ctx, __u32 hook, bool v6)

@@ -20,18 +20,28 @@ static __always_inline bool own_has_size(const struct sk_buff___local *skb, bool
 	return skb->len == (v6 ? 60 : 40) && !skb->data_len;
 }
 
+/* Protocol, from the word at `own_head`: IPv4 from the identification on, IPv6 from the start. */
+static __always_inline __u8 own_protocol(__u64 head, bool v6)
+{
+	return v6 ? head >> 48 : head >> 40;
+}
+
+static __always_inline __u64 own_head(__u64 base, bool v6)
+{
+	return lane_load(base, v6 ? 0 : 4);
+}
+
 /*
  * The fields that nobody reads, of a bare segment; 0 for what else has its size. `form`: its data
  * offset and flags, but for those in `either`.
  */
 static __always_inline __u32 own_mark_of(__u64 base, bool v6, __u16 form, __u16 either)
 {
-	__u64 head = lane_load(base, v6 ? 0 : 4);	/* IPv4: identification on */
+	__u64 head = own_head(base, v6);
 	__u64 tail = lane_load(base, v6 ? 52 : 32);	/* of the TCP header: data offset on */
-	__u8 proto = v6 ? head >> 48 : head >> 40;
 	__u16 number = v6 ? head >> 16 : head;
 
-	if (proto != IPPROTO_TCP || (bpf_ntohs((__u16)tail) & ~either) != form)
+	if (own_protocol(head, v6) != IPPROTO_TCP || (bpf_ntohs((__u16)tail) & ~either) != form)
 		return 0;
 	return (__u32)bpf_ntohs(number) << 16 | bpf_ntohs((__u16)(tail >> 48));
 }
