@@ -234,7 +234,7 @@ fn lines_are_logged_as_ipfw_writes_them() {
     folder
         .weir(&["apply", "--netns", &host.0, "rules"])
         .expect(0);
-    let args = ["log", "--netns", &host.0, "--count", "4", "--seconds", "20"];
+    let args = ["log", "--netns", &host.0, "--count", "6", "--seconds", "20"];
     let follower = common::command(&folder.0, &args)
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -246,24 +246,26 @@ fn lines_are_logged_as_ipfw_writes_them() {
     assert!(ping(&host, "127.0.0.1", "1"));
     let said = String::from_utf8(follower.wait_with_output().unwrap().stdout).unwrap();
     let lines: Vec<&str> = said.lines().collect();
-    assert_eq!(lines.len(), 4, "{said}");
+    assert_eq!(lines.len(), 6, "{said}");
     let first = "ipfw: 160 CheckState TCP 127.0.0.1:";
     assert!(lines[0].starts_with(first), "{said}");
     assert!(lines[0].ends_with(" 127.0.0.1:23 out via lo"), "{said}");
-    let denied = lines.iter().filter(|line| {
+    assert_eq!(lines[1], "ipfw: limit 1 reached on entry 160");
+    let denied = |line: &str| {
         line.starts_with("ipfw: 100 Deny TCP 127.0.0.1:")
             && line.ends_with(" 127.0.0.1:23 in via lo")
-    });
-    assert_eq!(denied.count(), 2, "{said}");
+    };
+    assert!(denied(lines[2]) && denied(lines[3]), "{said}");
+    assert_eq!(lines[4], "ipfw: limit 2 reached on entry 100");
     assert_eq!(
-        lines[3],
+        lines[5],
         "ipfw: 150 Count ICMP:8.0 127.0.0.1 127.0.0.1 out via lo"
     );
     let before = packets(&folder, &host, 100);
     assert!(before >= 3);
     let said = ipfw(&folder, &host, "resetlog 100").expect(0).out;
     assert_eq!(said, "Entry 100 logging count reset.\n");
-    let args = ["log", "--netns", &host.0, "--count", "2", "--seconds", "10"];
+    let args = ["log", "--netns", &host.0, "--count", "3", "--seconds", "10"];
     let follower = common::command(&folder.0, &args)
         .stdout(std::process::Stdio::piped())
         .spawn()

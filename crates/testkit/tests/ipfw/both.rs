@@ -98,17 +98,16 @@ impl<'p> Both<'p> {
         }
         let marks = self.set.rules.iter().all(|one| one.rule.tag.is_none());
         same("mark", !marks || carried.mark == found.mark)?;
-        let lines = meant
-            .log
-            .iter()
-            .filter(|line| !line.contains("limit"))
-            .count();
-        let logged = found
-            .ops
-            .iter()
-            .filter(|(_, op)| matches!(op, Op::Log(_)))
-            .count();
-        same("log lines", lines == logged)?;
+        let logged = found.ops.iter().filter_map(|(_, op)| match op {
+            Op::Log(log) => Some(log.prefix.as_str()),
+            _ => None,
+        });
+        same(
+            "number of log lines",
+            meant.log.len() == logged.clone().count(),
+        )?;
+        let begins = |(line, front): (&String, &str)| line.starts_with(front);
+        same("log lines", meant.log.iter().zip(logged).all(begins))?;
         if let Outcome::Reject {
             kind,
             answered: true,

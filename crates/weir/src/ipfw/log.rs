@@ -11,6 +11,10 @@ use weir_policy::eval::ipfw::{Pass, log_packet};
 
 /// The line of a record.
 pub fn line(event: &Event, front: &str) -> String {
+    // It tells of no packet.
+    if front.starts_with("ipfw: limit ") {
+        return front.to_owned();
+    }
     let sent = !event.out_iface.is_empty();
     let met = Met {
         pass: if sent { Pass::Out } else { Pass::In },

@@ -18,7 +18,7 @@ use crate::dialect::ipfw::log;
 use crate::eval::ipfw::Pass;
 use crate::model::{
     ChainId, Cond, DynamicTest, Family, Flow, HistoryKind, Limit, LogOp, Op, Rule, RuleId,
-    Statistic,
+    Statistic, Test,
 };
 use crate::syntax::Diagnostic;
 use std::rc::Rc;
@@ -292,11 +292,7 @@ impl Lowering<'_> {
     fn line(&self, loaded: &LoadedRule, branch: &Branch) -> Op {
         let rule = &loaded.rule;
         let word = log::word(&rule.action, branch.value as u32);
-        Op::Log(LogOp {
-            level: LOG_LEVEL,
-            prefix: format!("ipfw: {} {word} ", rule.number),
-            ..LogOp::default()
-        })
+        logged(format!("ipfw: {} {word} ", rule.number))
     }
 
     /// Puts what a rule came to into the chain.
@@ -417,29 +413,64 @@ impl Lowering<'_> {
         rules.push(self.hidden_rule(Vec::new(), Flow::Next));
     }
 
-    /// The line of a rule whose lines are counted, in front of it.
+    /// The line of a rule whose lines are counted, in front of it; and behind the last one that
+    /// there was the last one.
     fn counted_line(&mut self, loaded: &LoadedRule, one: &Made, rules: &mut Vec<Rule>) {
         let default = self.set.settings.verbose_limit;
-        let amount = loaded
-            .rule
-            .log
-            .as_ref()
-            .and_then(|log| log.amount)
-            .unwrap_or(default);
-        let kind = HistoryKind::Limit(Limit {
-            // A token comes back after five days: as good as never.
-            cost: u32::MAX,
-            burst: amount,
-        });
-        let amount = self.history(loaded.id, Remembers::LogAmount, kind);
+        let log = loaded.rule.log.as_ref();
+        let amount = log.and_then(|log| log.amount).unwrap_or(default);
         let mut tests = one.tests.clone();
         tests.retain(|test| !self.is_of_pipe(test));
-        tests.push(is(Cond::History(amount)));
+        let line = one.line.iter().cloned().collect();
+        let lines = [(Remembers::LogAmount, times(amount))];
+        rules.push(self.line_of(loaded.id, &tests, &lines, line));
+        let packets = HistoryKind::Statistic(Statistic::Nth {
+            every: amount,
+            packet: amount - 1,
+        });
+        let end = [
+            (Remembers::LogPackets, packets),
+            (Remembers::LogEnd, times(1)),
+        ];
+        let line = log::limit_line(loaded.rule.number, amount);
+        rules.push(self.line_of(loaded.id, &tests, &end, vec![logged(line)]));
+    }
+
+    /// A line for packets that tests hold for, as often as histories of the rule say.
+    fn line_of(
+        &mut self,
+        id: RuleId,
+        tests: &[Test],
+        histories: &[(Remembers, HistoryKind)],
+        ops: Vec<Op>,
+    ) -> Rule {
+        let mut tests = tests.to_vec();
+        for (what, kind) in histories {
+            let history = self.history(id, *what, kind.clone());
+            tests.push(is(Cond::History(history)));
+        }
         let mut rule = self.hidden_rule(tests, Flow::Next);
         // A number of its own, so that a record tells whose line it is.
         rule.id = RuleId(self.policy.rule_count);
         self.policy.rule_count += 1;
-        rule.ops = one.line.iter().cloned().collect();
-        rules.push(rule);
+        rule.ops = ops;
+        rule
     }
+}
+
+fn logged(prefix: String) -> Op {
+    Op::Log(LogOp {
+        level: LOG_LEVEL,
+        prefix,
+        ..LogOp::default()
+    })
+}
+
+/// So many times, and no more.
+fn times(amount: u32) -> HistoryKind {
+    HistoryKind::Limit(Limit {
+        // A token comes back after five days: as good as never.
+        cost: u32::MAX,
+        burst: amount,
+    })
 }

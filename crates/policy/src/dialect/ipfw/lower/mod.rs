@@ -129,6 +129,10 @@ pub fn lower(
 enum Remembers {
     Probability,
     LogAmount,
+    /// The packets of the rule, to tell which one's line is the last.
+    LogPackets,
+    /// That the last line was told.
+    LogEnd,
 }
 
 /// What of a pipe remembers packets.
