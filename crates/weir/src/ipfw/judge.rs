@@ -7,7 +7,6 @@
 use super::index::Index;
 use crate::capture::{Frame, Given, Way, journey};
 use weir_engine::packet::ipfw::{Met, Read, frame, read};
-use weir_policy::dialect::ipfw::Settings;
 use weir_policy::eval::ipfw::{
     Among, Carried, Evaluator, Judgement, Outcome, Packet, Pass, Unjudged,
 };
@@ -89,85 +88,111 @@ pub fn judge(
     given: &Given,
     now_ms: u64,
 ) -> Result<Judged, &'static str> {
-    let settings = judge.evaluator.ruleset().settings.clone();
     let (passes, recv, xmit) = passes_of(captured, given);
-    let mut judged: Option<Judged> = None;
-    for pass in passes {
-        let met = Met {
-            pass,
-            recv: recv.clone(),
-            xmit: xmit.clone(),
-            frame: captured
-                .content
-                .as_ref()
-                .ok()
-                .and_then(|network| network.link.frame),
-            to_many: captured.content.as_ref().is_ok_and(|network| {
-                matches!(
-                    network.link.kind,
-                    PacketType::Broadcast | PacketType::Multicast
-                )
-            }),
-        };
-        let so_far = judged.take();
-        let mut carried = so_far.as_ref().map(|one| one.carried.clone());
-        let mut list = so_far.map_or_else(Vec::new, |one| one.passes);
-        let judgement = one_pass(judge, captured, &met, &settings, &mut carried, now_ms)?;
-        let stops = judgement.outcome != Outcome::Accept;
-        list.push(Passed {
-            pass,
-            frame: false,
-            interface: match pass {
-                Pass::In => recv.clone(),
-                Pass::Out => xmit.clone(),
-            },
-            judgement,
-        });
-        judged = Some(Judged {
-            passes: list,
-            carried: carried.unwrap_or_default(),
-        });
-        if stops {
+    let network = captured.content.as_ref().ok();
+    let mut met = Met {
+        pass: Pass::In,
+        recv,
+        xmit,
+        frame: None,
+        to_many: network.is_some_and(|network| {
+            matches!(
+                network.link.kind,
+                PacketType::Broadcast | PacketType::Multicast
+            )
+        }),
+    };
+    let mut walk = Walked {
+        now_ms,
+        carried: None,
+        passes: Vec::new(),
+    };
+    for pass in &passes {
+        met.pass = *pass;
+        // What was captured of a forwarded packet is the frame that it came in.
+        let told = passes.len() == 1 || *pass == Pass::In;
+        let frame = network.filter(|_| told);
+        met.frame = frame.and_then(|network| network.link.frame);
+        if !walk.one_pass(judge, captured, &met)? {
             break;
         }
     }
-    judged.ok_or("no pass")
+    match walk.passes.is_empty() {
+        true => Err("no pass"),
+        false => Ok(Judged {
+            passes: walk.passes,
+            carried: walk.carried.unwrap_or_default(),
+        }),
+    }
 }
 
-fn one_pass(
-    judge: &mut Judge<'_>,
-    captured: &Frame,
-    met: &Met,
-    settings: &Settings,
-    carried: &mut Option<Carried>,
+/// A captured packet on its way.
+struct Walked {
     now_ms: u64,
-) -> Result<Judgement, &'static str> {
-    let network = captured.content.as_ref();
-    let bytes = network.map_or(0, |network| network.wire);
-    let inside = match network {
-        Ok(network) => match read(&network.bytes, network.wire, met, settings) {
-            Read::Packet(packet) => Ok(*packet),
-            Read::Dropped(why) => return Ok(Judgement::dropped(why)),
-            Read::NotIp => Err("no valid IP header"),
-        },
-        Err(reason) => Err(*reason),
-    };
-    let link = settings.ether_ipfw && met.frame.is_some();
-    if link {
-        let packet = frame(met, bytes, inside.clone().ok());
-        let carried = carried.get_or_insert_with(|| Carried::of(&packet));
-        let judgement = judge.evaluator.judge(&packet, carried, now_ms);
-        if judgement.outcome != Outcome::Accept || inside.is_err() {
-            return Ok(judgement);
+    carried: Option<Carried>,
+    passes: Vec<Passed>,
+}
+
+impl Walked {
+    /// One pass: of a received packet its frame first, of a sent one last. Whether it goes on.
+    fn one_pass(
+        &mut self,
+        judge: &mut Judge<'_>,
+        captured: &Frame,
+        met: &Met,
+    ) -> Result<bool, &'static str> {
+        let settings = &judge.evaluator.ruleset().settings;
+        let network = captured.content.as_ref();
+        let bytes = network.map_or(0, |network| network.wire);
+        let inside = match network {
+            Ok(network) => match read(&network.bytes, network.wire, met, settings) {
+                Read::Packet(packet) => Ok(*packet),
+                Read::Dropped(why) => return Ok(self.add(met, false, Judgement::dropped(why))),
+                Read::NotIp => Err("no valid IP header"),
+            },
+            Err(reason) => Err(*reason),
+        };
+        let link = settings.ether_ipfw && met.frame.is_some();
+        let outer = link.then(|| frame(met, bytes, inside.clone().ok()));
+        let mut views = match inside {
+            Ok(packet) => vec![packet],
+            // Nobody forwards what holds no packet.
+            Err(_) if outer.is_none() && !self.passes.is_empty() => return Ok(false),
+            Err(reason) if outer.is_none() => return Err(reason),
+            Err(_) => Vec::new(),
+        };
+        match met.pass {
+            Pass::In => views.splice(0..0, outer).for_each(drop),
+            Pass::Out => views.extend(outer),
         }
+        for view in &views {
+            let carried = self.carried.get_or_insert_with(|| Carried::of(view));
+            let index = judge.index.as_mut().filter(|_| !view.layer2);
+            let among = index.map_or_else(Among::default, |index| index.among(view));
+            let evaluator = &mut judge.evaluator;
+            let judgement = evaluator.judge_among(view, carried, self.now_ms, &among);
+            if !self.add(met, view.layer2, judgement) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
-    let packet = inside?;
-    let carried = carried.get_or_insert_with(|| Carried::of(&packet));
-    let index = judge.index.as_mut();
-    let among = index.map_or_else(Among::default, |index| index.among(&packet));
-    Ok(judge
-        .evaluator
-        .judge_among(&packet, carried, now_ms, &among))
+
+    /// Notes what became of it; whether it goes on.
+    fn add(&mut self, met: &Met, frame: bool, judgement: Judgement) -> bool {
+        let passed = Passed {
+            pass: met.pass,
+            frame,
+            interface: match met.pass {
+                Pass::In => met.recv.clone(),
+                Pass::Out => met.xmit.clone(),
+            },
+            judgement,
+        };
+        let goes_on = !passed.stops();
+        self.passes.push(passed);
+        goes_on
+    }
 }
 
 /// A packet in words as the link layer sees it. Words give the sender's address alone: the other

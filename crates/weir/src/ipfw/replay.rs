@@ -136,6 +136,10 @@ fn pass_name(pass: Pass) -> &'static str {
 fn record(number: u64, time: f64, judged: &Judged, location: Option<String>) -> Record {
     let last = judged.last();
     let all = || judged.passes.iter().map(|passed| &passed.judgement);
+    // The last pass may be that of the frame.
+    let mut latest = judged.passes.iter().rev().map(|passed| &passed.judgement);
+    let state = latest.clone().find_map(|one| one.state);
+    let shaped = latest.find_map(|one| one.shaped);
     Record {
         packet: number,
         time,
@@ -147,7 +151,7 @@ fn record(number: u64, time: f64, judged: &Judged, location: Option<String>) -> 
         trail: all()
             .flat_map(|one| one.trail.iter().map(|acted| acted.number))
             .collect(),
-        state: last.judgement.state.map(|way| match way {
+        state: state.map(|way| match way {
             Way::Forward => "forward",
             Way::Reverse => "reverse",
         }),
@@ -155,7 +159,7 @@ fn record(number: u64, time: f64, judged: &Judged, location: Option<String>) -> 
         tos: Some(judged.carried.tos),
         tags: judged.carried.tags.iter().copied().collect(),
         mss: judged.carried.mss,
-        shaped: last.judgement.shaped.map(|(pipe, number)| match pipe {
+        shaped: shaped.map(|(pipe, number)| match pipe {
             true => format!("pipe {number}"),
             false => format!("queue {number}"),
         }),
