@@ -58,6 +58,12 @@ fn traps_are_told() {
             "icmp-type-range",
             "0-8",
         ),
+        (
+            "add 1 unreach6 port ip from any to 10.0.0.0/8",
+            "no-answer",
+            "10.0.0.0/8",
+        ),
+        ("add 1 reset6 ip4 from any to me", "no-answer", "ip4"),
     ] {
         let found = told(line);
         let wanted = (code, underlined.to_owned());
@@ -71,6 +77,11 @@ fn what_is_meant_is_not() {
         "add 1 deny log logamount 100 ip from any to any",
         "add 1 deny log logamount 0 ip from any to any",
         "pipe 1 config bw 1Mbit/s mask src-ip6 64 dst-ip 0xffffff00 src-port /8",
+        "add 1 unreach6 port ip from any to any",
+        "add 1 unreach6 port ip6 from any to any",
+        "add 1 unreach6 port ip from { 10.0.0.0/8 or 2001:db8::/32 } to any",
+        "add 1 unreach6 port ip from not 10.0.0.0/8 to any",
+        "add 1 unreach port ip4 from any to any",
         "add 1 count",
         "add 1 return",
         "add 1 allow log",

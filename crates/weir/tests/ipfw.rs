@@ -156,6 +156,12 @@ $fw -f flush
 kldstat -q -m ipfw || kldload ipfw
 ip=$(ifconfig em0 inet | awk '/inet/ { print $2 }')
 sysctl net.inet.ip.fw.dyn_udp_lifetime=20
+[ "$(sysctl net.inet.ip.fw | grep lifetime=20 | wc -l)" -eq 0 ] || exit 7
+[ "$(sysctl net.inet.ip.fw | grep dyn_udp_lifetime)" = \
+    "net.inet.ip.fw.dyn_udp_lifetime: 20" ] || exit 7
+[ "$(sysctl -n net.inet.ip.fw. | wc -l)" -ge 15 ] || exit 8
+sysctl net.inet.ip.fw 2>/dev/null | grep -q ether && exit 8
+sysctl net.fibs=2 weir.established_strict=1
 enabled=YES
 checkyesno enabled && $fw add 100 allow tcp from $ip to any setup keep-state
 for net in 1 2 3; do $fw add deny ip from 10.$net.0.0/16 to any; done
@@ -179,6 +185,32 @@ fn scripts_are_recorded() {
         .weir(&["check", "--dialect", "ipfw", "fw.sh"])
         .expect(2);
     assert!(unrecorded.err.contains("weir ipfw-record"));
+    // Without a first line that says so, and without the name of the language.
+    for (name, text) in [
+        (
+            "variable",
+            "fwcmd=\"/sbin/ipfw -q\"\n$fwcmd add 100 allow ip from any to any\n",
+        ),
+        (
+            "plain",
+            "# a list\nipfw -q flush\nipfw add 100 allow ip from any to any\n",
+        ),
+        ("path", "/sbin/ipfw add 100 allow ip from any to any\n"),
+    ] {
+        folder.file(name, text);
+        for args in [&["check", name][..], &["check", "--dialect", "ipfw", name]] {
+            let hint = format!("`weir ipfw-record {name}`");
+            assert!(folder.weir(args).expect(2).err.contains(&hint), "{args:?}");
+        }
+    }
+    folder.file(
+        "wrong",
+        "add 100 alow ip from any to any // not for ipfw at all\n",
+    );
+    let wrong = folder
+        .weir(&["check", "--dialect", "ipfw", "wrong"])
+        .expect(1);
+    assert!(!wrong.err.contains("ipfw-record"), "{}", wrong.err);
     let local = ["--local", "em0=192.0.2.1/24"];
     let args = ["ipfw-record", "--json"];
     let run = folder.weir(&[&args[..], &local, &["./fw.sh", "start"]].concat());
@@ -188,6 +220,8 @@ fn scripts_are_recorded() {
     assert_eq!(json["failed"], 0);
     let expected = "\
 # --sysctl net.inet.ip.fw.dyn_udp_lifetime=20
+# --sysctl weir.established_strict=1
+# --sysctl net.fibs=2
 table T create type addr
 table T add 10.0.0.0/8 7
 00100 allow tcp from 192.0.2.1 to any setup keep-state :default

@@ -223,3 +223,87 @@ fn established_asks_for_rst_or_ack_where_that_is_set() {
         "{shown}"
     );
 }
+
+/// A capture of one frame of Ethernet.
+fn ethernet(path: &std::path::Path, inside: &[u8]) {
+    let mut out = Vec::new();
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 0x4_0000, 1] {
+        out.extend(word.to_le_bytes());
+    }
+    let frame = [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0][..], inside].concat();
+    let length = frame.len() as u32;
+    for word in [1_700_000_000, 0, length, length] {
+        out.extend(word.to_le_bytes());
+    }
+    std::fs::write(path, [out, frame].concat()).unwrap();
+}
+
+#[test]
+fn a_sent_packet_is_judged_before_its_frame_and_a_received_one_behind_it() {
+    let folder = Folder::new();
+    let rules = "# --sysctl net.link.ether.ipfw=1\n\
+        add 100 skipto 1000 ip from any to any layer2\n\
+        add 200 count ip from any to any\n\
+        add 300 deny udp from any to any 9 out\n\
+        add 310 allow tag 5 ip from any to any\n\
+        add 1000 count ip from any to any out tagged 5\n\
+        add 1010 deny udp from any to any 7\n\
+        add 1020 allow ip from any to any\n";
+    folder.file("rules", rules);
+    let trail = |way: &str, name: &str| -> (String, Vec<u64>) {
+        let args = [
+            "replay",
+            "--json",
+            "--dialect",
+            "ipfw",
+            way,
+            "eth0",
+            "rules",
+            name,
+        ];
+        let out = folder.weir(&args).expect(0).out;
+        let record: serde_json::Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
+        let Some(numbers) = record["trail"].as_array() else {
+            panic!("{record}");
+        };
+        let numbers = numbers.iter();
+        let numbers = numbers.map(|number| number.as_u64().unwrap()).collect();
+        (record["verdict"].as_str().unwrap().to_owned(), numbers)
+    };
+    for (name, port) in [("plain", 53), ("packet", 9), ("frame", 7)] {
+        let packet = udp(([192, 0, 2, 9], 1), ([192, 0, 2, 1], port));
+        ethernet(&folder.0.join(name), &packet);
+    }
+    let verdict = |verdict: &str, trail: &[u64]| (verdict.to_owned(), trail.to_vec());
+    let all = verdict("accept", &[200, 310, 100, 1000, 1020]);
+    assert_eq!(trail("--out", "plain"), all);
+    assert_eq!(
+        trail("--in", "plain"),
+        verdict("accept", &[100, 1020, 200, 310])
+    );
+    // The one that is judged first decides, and the other one is not asked.
+    assert_eq!(trail("--out", "packet"), verdict("drop", &[200, 300]));
+    assert_eq!(
+        trail("--out", "frame"),
+        verdict("drop", &[200, 310, 100, 1000, 1010])
+    );
+    assert_eq!(trail("--in", "frame"), verdict("drop", &[100, 1010]));
+    let args = [
+        "explain",
+        "--json",
+        "--dialect",
+        "ipfw",
+        "--out",
+        "eth0",
+        "rules",
+        "plain",
+    ];
+    let told = folder.weir(&args).expect(0).json();
+    let frames: Vec<bool> = told["passes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pass| pass["frame"] == true)
+        .collect();
+    assert_eq!(frames, [false, true], "{told}");
+}

@@ -114,6 +114,12 @@ fn parse(texts: &[SavedSource], wanted: Option<&str>) -> anyhow::Result<Loaded> 
 
 /// What to say of a text whose language nobody can tell.
 fn unknown_language(source: &SavedSource) -> String {
+    if weir_policy::dialect::ipfw::looks_like_script(&source.text) {
+        let name = &source.name;
+        return format!(
+            "{name}: a script that calls ipfw; `weir ipfw-record {name}` gives the rules it makes"
+        );
+    }
     let mut words = source
         .text
         .lines()

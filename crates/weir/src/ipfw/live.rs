@@ -21,7 +21,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weir_policy::dialect::ipfw::command::{Command, Switches};
 use weir_policy::dialect::ipfw::lower::{Options, lower};
 use weir_policy::dialect::ipfw::{
-    ExitClass, Notes, Program, Ruleset, Step, parse_command, read_line, refusals, words,
+    ExitClass, Notes, Program, Ruleset, Step, looks_like_script, parse_command, read_line,
+    refusals, words,
 };
 use weir_policy::syntax::diag::{Colour, render};
 use weir_policy::syntax::{Diagnostic, Severity, Sources, Span};
@@ -41,10 +42,7 @@ pub fn with_settings(texts: Vec<SavedSource>, given: &[String]) -> Vec<SavedSour
 
 /// A firewall script is no rule file; says what makes one of it.
 pub fn refuse_scripts(texts: &[SavedSource]) -> anyhow::Result<()> {
-    let is_script = |text: &&SavedSource| {
-        text.text.starts_with("#!") && text.text.split_whitespace().any(|w| w.contains("ipfw"))
-    };
-    match texts.iter().find(is_script) {
+    match texts.iter().find(|text| looks_like_script(&text.text)) {
         None => Ok(()),
         Some(text) => {
             let name = &text.name;

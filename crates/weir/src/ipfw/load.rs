@@ -117,7 +117,7 @@ pub fn load(files: &[PathBuf], facts: &FactArgs, reading: &ReadingArgs) -> anyho
     let mut ids = Vec::with_capacity(texts.len());
     for one in &mut texts {
         reading.name_interfaces(one);
-        if one.text.starts_with("#!") {
+        if one.text.starts_with("#!") || ipfw::looks_like_script(&one.text) {
             let name = &one.name;
             return Err(failure(
                 Exit::Usage,

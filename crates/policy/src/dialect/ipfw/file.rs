@@ -299,6 +299,26 @@ pub fn looks_like(text: &str) -> bool {
     verdicts.into_iter().next().unwrap_or(false)
 }
 
+/// Whether a text is a script of the shell that calls ipfw, by its name or by a variable's.
+#[must_use]
+pub fn looks_like_script(text: &str) -> bool {
+    let is_ipfw = |word: &str| {
+        let word = word.trim_start_matches(['"', '\'']);
+        let word = word.split(['"', '\'']).next().unwrap_or(word);
+        word.rsplit('/').next() == Some("ipfw")
+    };
+    let calls = |line: &str| {
+        let mut words = line.split_whitespace();
+        let first = words.next().unwrap_or("");
+        let variable = first.split_once('=').filter(|(name, _)| {
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        });
+        is_ipfw(variable.map_or(first, |(_, value)| value))
+    };
+    let names = |word: &str| word.contains("ipfw");
+    text.starts_with("#!") && text.split_whitespace().any(names) || text.lines().any(calls)
+}
+
 /// `None` for lines that tell nothing.
 fn line_looks_like(line: &str) -> Option<bool> {
     let words = words::split_line(line, 0, SourceId(0));

@@ -3,7 +3,7 @@
 //! In: a rule set. Out: located warnings and notes. What concerns one word is told while it is
 //! read; here is what takes the rest of the rule, or other rules, to see.
 
-use super::ast::{Action, Argument, Pattern, Side};
+use super::ast::{Action, Address, Argument, Pattern, Reject, Side};
 use super::command::DummynetKind;
 use super::ruleset::{LoadedRule, Ruleset};
 use crate::syntax::Diagnostic;
@@ -19,6 +19,7 @@ pub fn lint(ruleset: &Ruleset) -> Vec<Diagnostic> {
             established(one, &mut out);
         }
         targets(one, ruleset, &mut out);
+        unanswered(one, &mut out);
     }
     out
 }
@@ -77,6 +78,38 @@ fn established(one: &LoadedRule, out: &mut Vec<Diagnostic>) {
                 "the manual says RST or ACK, which `--sysctl weir.established_strict=1` asks for; \
                  write keep-state to know connections",
             ),
+        );
+    }
+}
+
+/// Answers that only IPv6 packets get, where only IPv4 packets come.
+fn unanswered(one: &LoadedRule, out: &mut Vec<Diagnostic>) {
+    let (word, instead) = match one.rule.action {
+        Action::Reject(Reject::Unreach6(_)) => ("unreach6", "unreach"),
+        Action::Reject(Reject::Reset6) => ("reset6", "reset"),
+        _ => return,
+    };
+    let body = &one.rule.body;
+    let plain =
+        |at: usize| !body[at].negate && !body[at].or_next && (at == 0 || !body[at - 1].or_next);
+    let is_four = |pattern: &Pattern| {
+        matches!(
+            pattern,
+            Pattern::Ip4
+                | Pattern::IpVersion(4)
+                | Pattern::Src(Address::V4(_) | Address::Octets { .. })
+                | Pattern::Dst(Address::V4(_) | Address::Octets { .. })
+                | Pattern::IcmpTypes(_)
+        )
+    };
+    if let Some(four) = (0..body.len()).find(|at| plain(*at) && is_four(&body[*at].pattern)) {
+        out.push(
+            Diagnostic::warning(
+                "no-answer",
+                body[four].place.0,
+                format!("`{word}` answers IPv6 packets; this rule drops IPv4 ones without a word"),
+            )
+            .help(format!("write `{instead}` to answer IPv4 packets")),
         );
     }
 }

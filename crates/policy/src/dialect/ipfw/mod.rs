@@ -25,7 +25,7 @@ pub mod shaping;
 pub mod words;
 
 pub use fault::{ExitClass, Fault, Notes};
-pub use file::{Program, Step, looks_like, read, read_line};
+pub use file::{Program, Step, looks_like, looks_like_script, read, read_line};
 pub use parse::{Names, NoNames, command as parse_command};
 pub use refuse::refusals;
 pub use ruleset::{

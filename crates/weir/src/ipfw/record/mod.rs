@@ -11,13 +11,13 @@ pub mod shim;
 mod tools;
 mod wire;
 
+use super::enforce::settings_text;
 use super::facts::FactArgs;
 use super::show::canonical;
 use crate::exit::{Exit, OrExit, failure};
 use crate::output::{Output, report};
 use recording::Recording;
 use serde::Serialize;
-use std::fmt::Write as _;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -258,17 +258,11 @@ fn tell(recording: &Recording, status: ExitStatus) {
 
 /// Rules as a file, with the settings that no command of ipfw makes.
 fn rules(recording: &Recording) -> String {
-    let mut text = String::new();
-    let plain = Settings::default();
-    for name in Settings::names() {
-        let now = recording.ruleset.settings.get(name);
-        // Commands of the rule file make these.
-        let made = name.ends_with(".one_pass") || name.ends_with(".fw.enable");
-        if now != plain.get(name) && !made {
-            let _ = writeln!(text, "# --sysctl {name}={}", now.unwrap_or_default());
-        }
-    }
-    text + &canonical(&recording.ruleset)
+    let mut settings = recording.ruleset.settings.clone();
+    // Commands of the rule file make these.
+    let usual = Settings::default();
+    (settings.one_pass, settings.enable) = (usual.one_pass, usual.enable);
+    settings_text(&settings) + &canonical(&recording.ruleset)
 }
 
 fn hand_over(

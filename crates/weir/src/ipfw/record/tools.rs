@@ -5,8 +5,10 @@
 
 use super::recording::Recording;
 use super::wire::{Reply, Request};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use weir_policy::dialect::ipfw::Settings;
 use weir_policy::eval::ipfw::HostAddress;
 use weir_policy::model::Family;
 
@@ -81,6 +83,19 @@ fn read_setting(recording: &Recording, name: &str) -> Option<String> {
     known.map(|(_, value)| (*value).to_owned())
 }
 
+/// The settings of a tree, by name.
+fn settings_below(recording: &Recording, tree: &str) -> BTreeMap<String, String> {
+    let own = Settings::names().iter().copied();
+    let known = KNOWN.iter().map(|(name, _)| *name);
+    let others = recording.others.keys().map(String::as_str);
+    let tree = format!("{}.", tree.trim_end_matches('.'));
+    let below = own.chain(known).chain(others);
+    below
+        .filter(|name| name.starts_with(&tree))
+        .filter_map(|name| Some((name.to_owned(), read_setting(recording, name)?)))
+        .collect()
+}
+
 fn sysctl(recording: &mut Recording, arguments: &[String]) -> Reply {
     let switches: String = arguments
         .iter()
@@ -95,6 +110,18 @@ fn sysctl(recording: &mut Recording, arguments: &[String]) -> Reply {
             None => (word.as_str(), None),
         };
         let before = read_setting(recording, name);
+        if before.is_none() && value.is_none() {
+            let below = settings_below(recording, name);
+            for (name, value) in &below {
+                match bare {
+                    true => reply.out += &format!("{value}\n"),
+                    false => reply.out += &format!("{name}: {value}\n"),
+                }
+            }
+            if !below.is_empty() {
+                continue;
+            }
+        }
         let known = before.is_some() || value.is_some_and(|_| is_in_tree(name));
         if !known {
             if !ignore {

@@ -9,6 +9,7 @@ use super::super::names::{self, DSCP, ETHERNET, Names, services};
 use super::super::numbers;
 use super::super::words::Word;
 use super::{Reader, is_prefix};
+use crate::syntax::diag::nearest;
 
 /// The largest type that `icmptypes` takes.
 pub const ICMP_TYPE_MAX: u8 = 31;
@@ -179,6 +180,32 @@ pub fn ranges(reader: &mut Reader<'_>, word: &Word, proto: u16) -> Option<Ranges
             None => return None,
         };
     }
+}
+
+/// Says of a fault at a word in the place of ports what in it is no port, if it looks like one.
+pub fn about_ports(fault: Fault, word: &Word, proto: u16) -> Fault {
+    let mut start = 0;
+    for part in word.text.split([',', '-']) {
+        let at = start;
+        start += part.len() + 1;
+        let named = part.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
+        if !named || number_or_name(part, proto).is_some() {
+            continue;
+        }
+        let near = nearest(part, services::names());
+        if part.len() == word.text.len() && near.is_none() {
+            return fault;
+        }
+        // Blanks behind commas are not in the text.
+        let whole = (word.span.end - word.span.start) as usize == word.text.len();
+        let span = match whole {
+            true => word.span.part(at, at + part.len()),
+            false => fault.span,
+        };
+        let near = near.map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+        return Fault { span, ..fault }.help(format!("no service is called `{part}`{near}"));
+    }
+    fault
 }
 
 /// The number at the start of a text, or that of the name there; and what is left.

@@ -5,13 +5,14 @@
 
 use super::super::ast::{InterfaceName, NumberField, Pattern, Side};
 use super::super::fault::Fault;
-use super::super::names::{self, DSCP, FRAGMENT, IP_OPTIONS, IP_TOS, TCP_FLAGS, TCP_OPTIONS};
+use super::super::names::{DSCP, FRAGMENT, IP_OPTIONS, IP_TOS, TCP_FLAGS, TCP_OPTIONS};
 use super::super::numbers;
 use super::super::words::{Word, interface_name};
 use super::address::{self, Reading};
 use super::rule::{Draft, comment, double_not, nested, protocol, unknown_protocol};
 use super::{argument, lists, state};
 use crate::syntax::Span;
+use crate::syntax::diag::nearest;
 
 /// The flow of states that have no name.
 pub const DEFAULT_FLOW: &str = "default";
@@ -154,12 +155,7 @@ pub fn options(draft: &mut Draft<'_, '_>) -> Result<(), Fault> {
             _ => {
                 let plain = plain(draft, text, word) || valued(draft, text, word)?;
                 if !plain {
-                    return Err(Fault::usage(
-                        "unknown-option",
-                        word.span,
-                        format!("unrecognised option {text}"),
-                    )
-                    .nearest(text, OPTIONS, "see the options of ipfw(8)"));
+                    return Err(unknown(draft, word));
                 }
             }
         }
@@ -382,13 +378,9 @@ fn port(draft: &mut Draft<'_, '_>, text: &str) -> Result<(), Fault> {
             "invalid-port",
             value.span,
             format!("invalid {text} {}", value.text),
-        );
-        let known = names::services::names();
-        return Err(fault.nearest(
-            &value.text,
-            known,
-            "write numbers, ranges, or service names",
-        ));
+        )
+        .help("write numbers, ranges, or service names");
+        return Err(lists::about_ports(fault, value, proto));
     };
     lists::check_count(value, &ranges)?;
     let pattern = match text {
@@ -397,6 +389,20 @@ fn port(draft: &mut Draft<'_, '_>, text: &str) -> Result<(), Fault> {
     };
     draft.push(pattern, value.span);
     Ok(())
+}
+
+/// A word that is no option; behind addresses it may be meant for a port.
+fn unknown(draft: &Draft<'_, '_>, word: &Word) -> Fault {
+    let text = word.text.as_str();
+    let message = format!("unrecognised option {text}");
+    let fault = Fault::usage("unknown-option", word.span, message);
+    match nearest(text, OPTIONS) {
+        Some(option) => fault.help(format!("did you mean `{option}`?")),
+        None => {
+            let fault = fault.help("see the options of ipfw(8)");
+            lists::about_ports(fault, word, draft.proto)
+        }
+    }
 }
 
 fn number(draft: &mut Draft<'_, '_>, field: NumberField, word: &Word) -> Result<(), Fault> {

@@ -442,10 +442,12 @@ fn body(draft: &mut Draft<'_, '_>, rule: &mut Rule) -> Result<(), Fault> {
     }
     part(draft, true)?;
     if draft.reader.take_keyword("to").is_none() {
-        return Err(
-            Fault::usage("missing-to", draft.reader.here(), "missing `to`")
-                .help("after the source, and its ports, comes `to ADDRESS`"),
-        );
+        let fault = Fault::usage("missing-to", draft.reader.here(), "missing `to`")
+            .help("after the source, and its ports, comes `to ADDRESS`");
+        return Err(match draft.reader.peek() {
+            Some(word) => lists::about_ports(fault, word, draft.proto),
+            None => fault,
+        });
     }
     part(draft, false)?;
     rule.any_to_any = draft.body.len() == first;
