@@ -17,7 +17,7 @@ use weir_plane::meters::{self, MeterMemory};
 use weir_plane::swap::Policy as KernelPolicy;
 use weir_plane::{ApplyOptions, Plane};
 use weir_policy::dialect::ipfw::shaping;
-use weir_policy::model::{Counters, Shape};
+use weir_policy::model::{Counters, Hook, Root, Shape, Table};
 
 /// How long to wait for the agent.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -112,7 +112,10 @@ impl Kernel {
     ) -> anyhow::Result<()> {
         let policy = loaded.policy()?;
         let mut kernel_policy = KernelPolicy::of(policy, compiled);
-        if let Some(early) = self.early {
+        // Packets that are judged there don't come to the lists at PREROUTING.
+        let lists = |root: &Root| (root.hook, root.table) == (Hook::Prerouting, Table::Filter);
+        let early = self.early.filter(|_| !policy.roots.iter().any(lists));
+        if let Some(early) = early {
             kernel_policy.hooks = hooks::with_early(kernel_policy.hooks, early);
         }
         let before = self.shaped()?;

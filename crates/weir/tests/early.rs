@@ -26,9 +26,8 @@ const PROBE: [&str; 4] = [
 const DATAGRAMS: u64 = 20;
 
 /// A host and its neighbour, with a probe on the host.
-fn pair() -> (Namespace, Namespace) {
-    let client = Namespace::new("earlyc");
-    let host = Namespace::new("earlyh");
+fn pair(label: &str) -> (Namespace, Namespace) {
+    let [client, host] = ["c", "h"].map(|end| Namespace::new(&format!("{label}{end}")));
     let run = |program: &str, words: &str| {
         let mut command = Command::new(program);
         let done = command.args(words.split(' ')).status().unwrap();
@@ -96,7 +95,7 @@ fn counted(folder: &Folder, host: &Namespace) -> Vec<(u64, u64)> {
 fn packets_that_are_dropped_early_do_not_come_to_netfilter() {
     let folder = Folder::new();
     let rules = folder.file("early.v4", RULES);
-    let (client, host) = pair();
+    let (client, host) = pair("early");
     let mut before = arrived(&host);
     assert_eq!(before, [0, 0]);
     // What comes to netfilter: all; what only the limit lets through; that, and what asks a limit.
@@ -135,4 +134,36 @@ fn packets_that_are_dropped_early_do_not_come_to_netfilter() {
     assert_eq!(arrived(&host)[0] - before[0], DATAGRAMS);
     let status = folder.weir(&["status", "--netns", &host.0]).expect(0);
     assert!(!status.out.contains("XDP"), "{}", status.out);
+}
+
+#[test]
+fn lists_of_other_languages_are_never_passed_by() {
+    let folder = Folder::new();
+    let early = folder.file("early.v4", RULES);
+    let (client, host) = pair("lists");
+    let lists = [
+        ("rules.ipf", "block in quick proto udp all\npass in all\n"),
+        (
+            "rules.ipfw",
+            "add 100 deny udp from any to any in\nadd 200 allow ip from any to any\n",
+        ),
+    ];
+    for (name, text) in lists {
+        let rules = folder.file(name, text);
+        for place in ["tcx", "xdp"] {
+            let option = format!("--early-drop={place}");
+            let args = ["apply", "--netns", &host.0, &option, &rules];
+            let refused = folder.weir(&args).expect(3).err;
+            assert!(refused.contains("for rules of iptables"), "{refused}");
+        }
+        // Behind a policy that dropped early, too.
+        let args = ["apply", "--netns", &host.0, "--early-drop=tcx", &early];
+        folder.weir(&args).expect(0);
+        folder
+            .weir(&["apply", "--netns", &host.0, &rules])
+            .expect(0);
+        send(&client);
+        let hits = counted(&folder, &host);
+        assert!(hits[0].0 >= DATAGRAMS, "{name}: {hits:?}");
+    }
 }

@@ -20,6 +20,7 @@ use serde::Serialize;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_engine::compile::Compiled;
 use weir_plane::hooks::Early;
+use weir_policy::convert::Language;
 
 /// Options of `weir apply`.
 #[derive(Debug, clap::Args)]
@@ -108,6 +109,11 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     };
     let loaded = input::load_texts(&texts, &reading)?;
     let policy = loaded.policy()?;
+    if args.early_drop.is_some() && loaded.language != Language::Iptables {
+        let message = "--early-drop is for rules of iptables: what these rules drop is dropped at \
+            PREROUTING, leave the option out";
+        return Err(failure(Exit::Unsupported, message));
+    }
     // Tells namespaces apart, so it comes before we enter one.
     let warning = ssh_warning(args, &loaded)?;
     let mut kernel = None;
