@@ -8,7 +8,7 @@
 
 #include <linux/types.h>
 
-#define WEIR_ABI_VERSION 11
+#define WEIR_ABI_VERSION 12
 
 enum weir_hook {
 	WEIR_HOOK_PREROUTING = 0,	/* numbers of NF_INET_* */
@@ -253,7 +253,9 @@ struct weir_control {
 	__u64 reasons[__WEIR_REASON_MAX];
 	__u64 flow_statistics[16];	/* see flow.h */
 	__u64 told_ms;		/* the packet clock, when weir_clock ran */
-	__u8 pad_end[40];
+	__u64 short_drops[2];	/* by slot: dropped by a rule on the short way */
+	__u64 preset_passes[2];	/* by slot: what plane::tally found in counters when they began */
+	__u8 pad_end[8];
 	struct weir_test test;
 	struct weir_settings loaded;	/* what the programs were loaded with */
 };
@@ -323,6 +325,38 @@ struct weir_scratch {
 	__u8 copy[WEIR_SCRATCH_COPY];
 	struct weir_packet about;	/* in an ICMP error */
 	__u8 walk[WEIR_SCRATCH_WALK];	/* struct walk */
+};
+
+/* Counts of what is noted of a packet on the whole way: struct walk.noted, see tally.h. */
+enum weir_noted {
+	WEIR_NOTED_STOOD = 0,		/* accepted behind the list of its way out */
+	WEIR_NOTED_LOOKED = 1,		/* belongs to a state */
+	WEIR_NOTED_BAD = 2,		/* no valid network header */
+	WEIR_NOTED_SHORT = 3,
+	WEIR_NOTED_LOGGED = 4,		/* for its verdict */
+	WEIR_NOTED_RECORD = 5,		/* log records, for whatever reason */
+	WEIR_NOTED_RECORD_LOST = 6,
+	WEIR_NOTED_STATE = 7,
+	WEIR_NOTED_STATE_LOST = 8,	/* could not be made */
+	WEIR_NOTED_FRAGMENT = 9,	/* a datagram is remembered */
+	WEIR_NOTED_FRAGMENT_LOST = 10,
+	WEIR_NOTED_REFUSED = 11,	/* a proposal above its rate, or without its state */
+	WEIR_NOTED_UNLOGGED = 12,	/* dropped because it could not be logged */
+	WEIR_NOTED_RESET = 13,		/* answered so */
+	WEIR_NOTED_UNREACHABLE = 14,
+	WEIR_NOTED_LOOKED_V6 = 15,
+	WEIR_NOTED_MAX = 16,
+};
+/* For each place of a packet that is judged: what became of those that had it. In, out. */
+struct weir_tally {
+	__u32 generation;	/* of the policy that is counted for */
+	__u32 reserved;
+	__u64 packets[2][2][2];	/* dropped, accepted; IPv4, IPv6 */
+	__u64 noted[WEIR_NOTED_MAX][2];
+	__u64 logged[2][2];	/* dropped, accepted */
+	__u64 refused[2][2];	/* a rate, a state that could not be made */
+	__u64 overlaps[2];	/* fragments */
+	__u64 pad[13];
 };
 
 /*
@@ -429,6 +463,7 @@ _Static_assert(sizeof(struct weir_control) == 1520, "plane::abi");
 _Static_assert(__builtin_offsetof(struct weir_control, event_window) == 768, "plane::abi");
 _Static_assert(__builtin_offsetof(struct weir_control, test) == 1088, "plane::abi");
 _Static_assert(sizeof(struct weir_local) == 40, "plane::abi");
+_Static_assert(sizeof(struct weir_tally) == 512, "plane::abi");
 _Static_assert(sizeof(struct weir_event) == 1432, "plane::abi");
 
 #endif

@@ -173,14 +173,14 @@ static __always_inline __u32 lane_rules(const struct lane_job *job, const struct
 }
 
 /* The verdict, once the rules have said it. */
-static __always_inline int lane_verdict(struct weir_control *c, const struct weir_packet *p,
-					__u32 decided)
+static __always_inline int lane_verdict(struct weir_control *c, __u32 slot,
+					const struct weir_packet *p, __u32 decided)
 {
 	if (unlikely(weir_testing))
 		lane_tell(c, p, decided);
 	if (decided >> WEIR_LANE_DECIDED == WEIR_VERDICT_ACCEPT)
 		return NF_ACCEPT;
-	__sync_fetch_and_add(&c->reasons[WEIR_REASON_RULE], 1);
+	__sync_fetch_and_add(&c->short_drops[slot & 1], 1);
 	return NF_DROP;
 }
 
@@ -234,7 +234,7 @@ static __always_inline int lane_judge(__u32 have, __u32 hook, struct lane_job *j
 		return LANE_WHOLE;
 	if (tracks && flow.e)
 		lane_touch(&p, c, now, &flow);
-	return lane_verdict(c, &p, decided);
+	return lane_verdict(c, slot, &p, decided);
 }
 
 #endif

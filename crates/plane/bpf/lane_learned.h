@@ -144,7 +144,7 @@ __noinline int lane_states(struct lane_job *job, __u32 have, __u32 hook, __u32 v
 		return LANE_WHOLE;
 	/* The look itself. */
 	weir_count(slot, hook, lane->count[0], p->length);
-	return lane_verdict(c, p, decided);
+	return lane_verdict(c, slot, p, decided);
 }
 
 #endif

@@ -69,7 +69,7 @@ static __always_inline int lane_again(struct lane_job *job, bool v6)
 	lane = lane_at(c, job->slot & 1, (v6 ? 4 : 0) | k->packet.hook);
 	decided = lane_rules(job, c, lane, job->slot & 1, &k->packet, v6, true);
 	if (decided)
-		verdict = lane_verdict(c, &k->packet, decided);
+		verdict = lane_verdict(c, job->slot, &k->packet, decided);
 	weir_lane_end(job, verdict);
 	return verdict;
 }

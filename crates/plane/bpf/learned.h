@@ -227,8 +227,10 @@ __noinline int learned_look_up(struct walk *w)
 			w->learned = s.slot + 1;
 			return 1;
 		}
-		if (fit == LEARNED_OUTSIDE)
+		if (fit == LEARNED_OUTSIDE) {
 			w->learned_bits |= LEARNED_OUT_OF_WINDOW;
+			learned_note(learned_table(), LEARNED_OUT_OF_WINDOW_SEEN);
+		}
 	}
 	return 0;
 }
@@ -269,23 +271,28 @@ __noinline int learned_look(struct walk *w)
 	return 1;
 }
 
-/* Whether a state can begin with this packet. */
-static __always_inline bool learned_may_begin(const struct walk *w)
+/* Why a state can't begin with this packet: enum learned_statistic; 0: it can. */
+static __always_inline __u32 learned_may_begin(const struct walk *w)
 {
 	const struct weir_packet *p = &w->packet;
 	__u32 kind = p->src_port >> 8;
 
 	if (w->learned_bits & LEARNED_OUT_OF_WINDOW && !(p->tcp_flags & TCP_SYN))
-		return false;
-	if (p->proto == IPPROTO_TCP)
-		return p->transport == WEIR_TRANSPORT_TCP && !(p->tcp_flags & TCP_RST);
+		return LEARNED_ADD_OOW;
+	if (p->proto == IPPROTO_TCP) {
+		if (p->transport != WEIR_TRANSPORT_TCP)
+			return LEARNED_ADD_SMALL;
+		return p->tcp_flags & TCP_RST ? LEARNED_ADD_RESET : 0;
+	}
 	if (p->proto != IPPROTO_ICMP && p->proto != IPPROTO_ICMPV6)
-		return true;
+		return 0;
 	if (p->transport != WEIR_TRANSPORT_ICMP)
-		return false;
-	if (p->family == 4)
-		return kind == 8 || kind == 13 || kind == 15 || kind == 17;
-	return kind == 128 || kind == 130 || kind == 133 || kind == 135 || kind == 139;
+		return LEARNED_ADD_NO_QUERY;
+	if (p->family == 4 ? kind == 8 || kind == 13 || kind == 15 || kind == 17 :
+			     kind == 128 || kind == 130 || kind == 133 || kind == 135 ||
+				     kind == 139)
+		return 0;
+	return LEARNED_ADD_NO_QUERY;
 }
 
 /* Fill in an entry that nobody sees yet. */
@@ -353,15 +360,22 @@ __noinline int learned_make(struct walk *w, __u32 number)
 
 	if (!w || !table || !c)
 		return 0;
-	if (!learned_may_begin(w) || w->view.attributes & IPF_UNTRACKABLE)
+	if (w->view.attributes & IPF_UNTRACKABLE) {
+		learned_note(table, LEARNED_ADD_BAD);
 		return 0;
+	}
+	slot = learned_may_begin(w);
+	if (slot) {
+		learned_note(table, slot);
+		return 0;
+	}
 	if (!learned_admit(w->slot, number, w->learner.limit, w->learner.states_max))
 		return LEARNED_AGAIN;
 	if (!(w->learner.flags & WEIR_LEARN_LIMITED))
 		w->share = 0;
 	if (w->learner.flags & WEIR_LEARN_SOURCES && !limit_host(w)) {
 		learned_dismiss(table, w->slot, number);
-		return LEARNED_AGAIN;
+		return LEARNED_HOSTS_AGAIN;
 	}
 	name = learned_name(w->packet.src, w->packet.dst, learned_ports(&w->packet),
 			    w->packet.proto, w->packet.family);
@@ -377,7 +391,7 @@ __noinline int learned_make(struct walk *w, __u32 number)
 	if (!e) {
 		learned_dismiss(table, w->slot, number);
 		learned_unshare(w);
-		__sync_fetch_and_add(&h->statistics[LEARNED_FULL], 1);
+		learned_note(table, LEARNED_FULL);
 		return 0;
 	}
 	learned_fill(w, e);
@@ -389,7 +403,21 @@ __noinline int learned_make(struct walk *w, __u32 number)
 	learned_link(w, slot, e->generation);
 	barrier();
 	e->used = 1;
-	__sync_fetch_and_add(&h->statistics[LEARNED_MADE], 1);
+	learned_note(table, LEARNED_MADE);
+	switch (e->proto) {
+	case IPPROTO_TCP:
+		learned_note(table, LEARNED_MADE_TCP);
+		break;
+	case IPPROTO_UDP:
+		learned_note(table, LEARNED_MADE_UDP);
+		break;
+	case IPPROTO_ICMP:
+		learned_note(table, LEARNED_MADE_ICMP);
+		break;
+	case IPPROTO_ICMPV6:
+		learned_note(table, LEARNED_MADE_ICMP6);
+		break;
+	}
 	return 1;
 }
 
@@ -442,7 +470,16 @@ static __always_inline bool learned_log(struct walk *w, __u32 rule, __u32 flags)
 
 	if (!(flags & WEIR_LEARN_LOG))
 		return true;
-	return weir_report_event(&w->seen, &w->packet, &r) || !(flags & WEIR_LEARN_OR_BLOCK);
+	w->noted[WEIR_NOTED_LOGGED] = 1;
+	if (weir_report_event(&w->seen, &w->packet, &r)) {
+		w->noted[WEIR_NOTED_RECORD]++;
+		return true;
+	}
+	w->noted[WEIR_NOTED_RECORD_LOST]++;
+	if (!(flags & WEIR_LEARN_OR_BLOCK))
+		return true;
+	w->noted[WEIR_NOTED_UNLOGGED] = 1;
+	return false;
 }
 
 /* What comes in is answered, and of what leaves only connections of this host. */

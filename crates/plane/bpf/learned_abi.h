@@ -23,6 +23,25 @@ enum learned_statistic {
 	LEARNED_FULL = 3,		/* both lines of a name are full */
 	LEARNED_SWEEPS = 4,
 	LEARNED_BUSY = 5,		/* a lock was not to be had */
+	/* IPFilter's, each counted where something seldom happens: */
+	LEARNED_RULE_FULL = 6,		/* of NO_ROOM: a limit of the rule */
+	LEARNED_HOSTS_FULL = 7,		/* of NO_ROOM: `max-srcs`, `max-per-src` */
+	LEARNED_ENDED = 8,		/* of EXPIRED: TCP, both ends were done */
+	LEARNED_MADE_TCP = 9,		/* of MADE */
+	LEARNED_MADE_UDP = 10,
+	LEARNED_MADE_ICMP = 11,
+	LEARNED_MADE_ICMP6 = 12,
+	LEARNED_ADD_BAD = 13,		/* packets that begin no state: short, bad, bodies */
+	LEARNED_ADD_OOW = 14,		/* out of a state's window, and no SYN */
+	LEARNED_ADD_RESET = 15,		/* TCP with RST */
+	LEARNED_ADD_SMALL = 16,		/* TCP without a whole header */
+	LEARNED_ADD_NO_QUERY = 17,	/* ICMP of other types */
+	LEARNED_OUT_OF_WINDOW_SEEN = 18,
+	LEARNED_ICMP_HITS = 19,		/* errors about packets of states */
+	LEARNED_ICMP_BANNED = 20,	/* `no-icmp-err` */
+	LEARNED_ICMP_BLOCKED = 21,	/* by the group of `icmp-head` */
+	LEARNED_ICMP_TOO_MANY = 22,	/* more errors than packets */
+	LEARNED_STATISTICS = 24,
 };
 
 struct learned_header {
@@ -32,7 +51,7 @@ struct learned_header {
 	__u32 open;		/* entries whose destination is not known yet, ever made */
 	__u32 sweeping;
 	__u32 fragments;	/* datagrams remembered */
-	__u64 statistics[12];
+	__u64 statistics[LEARNED_STATISTICS];
 	__u32 of_learner[2][LEARNED_LEARNERS];	/* by slot of the policy: its entries */
 };
 

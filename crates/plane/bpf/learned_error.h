@@ -45,8 +45,14 @@ __noinline int learned_try_error(struct walk *w, __u32 slot, __u32 why)
 		/* The group of an earlier policy is gone: then it is as if it had blocked. */
 		if (e->icmp_head && why != LEARNED_ERROR_PASSED) {
 			fits = weir_may(WEIR_FEATURE_ICMP_HEAD) && of_policy ? LEARNED_ASKS : 0;
-		} else if (!(e->flags & WEIR_LEARN_NO_ICMP_ERRORS) &&
-			   e->icmp_packets[own] <= e->counts[original][0]) {
+			if (!fits)
+				learned_note(table, LEARNED_ICMP_BLOCKED);
+		} else if (e->flags & WEIR_LEARN_NO_ICMP_ERRORS) {
+			learned_note(table, LEARNED_ICMP_BANNED);
+		} else if (e->icmp_packets[own] > e->counts[original][0]) {
+			learned_note(table, LEARNED_ICMP_TOO_MANY);
+		} else {
+			learned_note(table, LEARNED_ICMP_HITS);
 			e->icmp_packets[own]++;
 			learned_count(e, &w->packet, !backward, out);
 			fits = 1;
@@ -109,6 +115,8 @@ __noinline int learned_icmp_head(struct walk *w, __u32 asked, __u32 group)
 	if (asked == WEIR_ICMP_HEAD_WAITS)
 		return !group || e->icmp_head == group;
 	w->learned_bits &= ~LEARNED_WAITS;
+	if (asked == WEIR_ICMP_HEAD_BLOCKED)
+		learned_note(table, LEARNED_ICMP_BLOCKED);
 	if (asked == WEIR_ICMP_HEAD_PASSES && learned_try_error(w, slot, LEARNED_ERROR_PASSED))
 		found = slot + 1;
 	if (!learned_of_error(w, 1, found))

@@ -131,7 +131,11 @@ __noinline int learned_keep(struct walk *w, __u32 number, __u32 generation)
 		return 0;
 	p = &w->packet;
 	strict = !!(w->learner.flags & WEIR_LEARN_FRAGMENTS_STRICT);
-	if (!(w->view.attributes & IPF_FRAG) || w->view.attributes & IPF_BAD ||
+	if (!(w->view.attributes & IPF_FRAG))
+		return 0;
+	/* Taken back when it is remembered. */
+	w->noted[WEIR_NOTED_FRAGMENT_LOST]++;
+	if (w->view.attributes & IPF_BAD ||
 	    (strict && p->fragment_offset) || learned_datagram(w) != LEARNED_NONE)
 		return 0;
 	slot = learned_take(learned_datagram_name(p, w->view.id), w->now_ms);
@@ -168,6 +172,8 @@ __noinline int learned_keep(struct walk *w, __u32 number, __u32 generation)
 			      learned_lifetime_of(w->slot, w->lifetimes_at, LIFETIME_FRAGMENT));
 	barrier();
 	e->used = 2;
+	w->noted[WEIR_NOTED_FRAGMENT_LOST]--;
+	w->noted[WEIR_NOTED_FRAGMENT]++;
 	return 1;
 }
 

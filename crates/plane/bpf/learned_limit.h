@@ -11,6 +11,7 @@
 #include "learned_table.h"
 
 #define LEARNED_AGAIN 2			/* of learned_make */
+#define LEARNED_HOSTS_AGAIN 3		/* the same, where hosts are counted */
 
 __noinline int learned_make(struct walk *w, __u32 number);
 
@@ -20,14 +21,23 @@ static __always_inline int limit_make(struct walk *w, __u32 number)
 	__u8 *table = learned_table();
 	int made = learned_make(w, number);
 
-	if (made != LEARNED_AGAIN || !table)
-		return made == 1;
-	learned_expire(w->now_ms);
-	made = learned_make(w, number);
-	if (made == LEARNED_AGAIN)
-		__sync_fetch_and_add(
-			&((struct learned_header *)table)->statistics[LEARNED_NO_ROOM], 1);
-	return made == 1;
+	if (made >= LEARNED_AGAIN && table) {
+		learned_expire(w->now_ms);
+		made = learned_make(w, number);
+		if (made >= LEARNED_AGAIN) {
+			learned_note(table, LEARNED_NO_ROOM);
+			if (made == LEARNED_HOSTS_AGAIN)
+				learned_note(table, LEARNED_HOSTS_FULL);
+			else if (w->learner.limit != ~0U)
+				learned_note(table, LEARNED_RULE_FULL);
+		}
+	}
+	if (made == 1) {
+		w->noted[WEIR_NOTED_STATE]++;
+		return 1;
+	}
+	w->noted[WEIR_NOTED_STATE_LOST]++;
+	return 0;
 }
 
 static __always_inline void limit_describe(struct learned_share *s, const struct walk *w)

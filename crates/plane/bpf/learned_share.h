@@ -175,7 +175,8 @@ static __always_inline void share_give(__u8 *table, __u32 place, __u64 now_ms)
 		if (hosts && __sync_fetch_and_add(&hosts->current, -1) == 1)
 			share_free(table, hosts);
 	} else {
-		r = record_begin(table, RECORD_SUMMARY);
+		/* Rules without `log limit` write nothing. */
+		r = s->alerts ? record_begin(table, RECORD_SUMMARY) : NULL;
 		if (r) {
 			record_share(r, s);
 			r->time_ms = now_ms;

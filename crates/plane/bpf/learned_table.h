@@ -35,6 +35,16 @@ static __always_inline __u8 *learned_table(void)
 	return bpf_map_lookup_elem(&learned, &zero);
 }
 
+/* Counts what seldom happens: enum learned_statistic. */
+static __always_inline void learned_note(__u8 *table, __u64 what)
+{
+	struct learned_header *h = (struct learned_header *)table;
+
+	LEARNED_COPY(what);
+	if (table && what < LEARNED_STATISTICS)
+		__sync_fetch_and_add(&h->statistics[what], 1);
+}
+
 static __always_inline struct learned_entry *learned_at(__u8 *table, __u64 slot)
 {
 	LEARNED_COPY(slot);
@@ -236,6 +246,11 @@ static __always_inline void learned_remove(__u8 *table, struct learned_entry *e,
 			share_leave(slot, e);
 #endif
 			*tag = 0;
+#ifndef WEIR_DYNAMIC
+			/* LEARNED_LAST_ACK and what is behind it: both ends were done. */
+			if (e->proto == IPPROTO_TCP && e->machine.queue >= 8)
+				__sync_fetch_and_add(&h->statistics[LEARNED_ENDED], 1);
+#endif
 			__sync_fetch_and_add(&h->statistics[LEARNED_EXPIRED], 1);
 		}
 		__sync_lock_test_and_set((__u32 *)&e->lock, 0);

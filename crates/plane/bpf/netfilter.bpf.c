@@ -27,6 +27,7 @@
 #if defined(WEIR_LEARNED) && !defined(WEIR_DYNAMIC)
 #include "lane_learned.h"
 #endif
+#include "tally.h"
 #include "translated.h"
 #ifdef WEIR_DYNAMIC
 #include "alive.h"
@@ -213,6 +214,7 @@ static __always_inline int judge_seen(struct bpf_nf_ctx___local *ctx, struct wei
 		return NF_ACCEPT;
 	}
 	if (broken) {
+		w->noted[WEIR_NOTED_BAD] = 1;
 		__sync_fetch_and_add(&c->reasons[WEIR_REASON_PARSE], 1);
 		testing_result(c, w, WEIR_VERDICT_DROP);
 		return NF_DROP;
@@ -256,6 +258,8 @@ int weir_whole(struct bpf_nf_ctx___local *ctx)
 		return NF_DROP;
 	}
 	verdict = judge_seen(ctx, c, &b);
+	if (!weir_testing)
+		tally(c, b.scratch, place, verdict == NF_ACCEPT);
 	weir_scratch_give(b.scratch);
 	return verdict;
 }

@@ -24,8 +24,15 @@ static __noinline int refuse(struct weir_control *c, struct walk *w, int verdict
 
 	if (verdict == WEIR_VERDICT_REJECT) {
 		reason = WEIR_REASON_REJECT_SILENT;
-		if (c->answering && weir_report_event(&w->seen, &w->packet, &r))
+		if (c->answering && weir_report_event(&w->seen, &w->packet, &r)) {
 			reason = WEIR_REASON_REJECT;
+			/* Nobody answers a reset, or an ICMP error. */
+			if (w->reject == WEIR_REJECT_RESET)
+				w->noted[WEIR_NOTED_RESET] = !(w->packet.tcp_flags & TCP_RST);
+			else if (w->packet.transport != WEIR_TRANSPORT_ICMP ||
+				 !icmp_is_error(w->packet.proto, w->packet.src_port >> 8))
+				w->noted[WEIR_NOTED_UNREACHABLE] = 1;
+		}
 	}
 	__sync_fetch_and_add(&c->reasons[reason], 1);
 	return 0;

@@ -44,6 +44,7 @@ struct walk {
 	__u64 other[2];		/* destination at other hooks: translated.h */
 	__u32 other_port;
 	struct flow_entry copy;	/* of the flow's entry, see flow_meet */
+	__u8 noted[WEIR_NOTED_MAX] __attribute__((aligned(8)));	/* counts: tally.h */
 #ifdef WEIR_FRAMES
 	struct weir_frame frame;
 #endif
@@ -99,6 +100,8 @@ static __always_inline int standing(struct walk *w)
 		return 0;
 	w->deciding = w->proposed_by;
 	w->reject = w->proposed_reject;
+	if (w->proposed == WEIR_VERDICT_ACCEPT && w->packet.hook != WEIR_HOOK_PREROUTING)
+		w->noted[WEIR_NOTED_STOOD] = 1;
 	return w->proposed & 3;
 }
 
@@ -208,8 +211,15 @@ __noinline int weir_operate(struct walk *w, __u32 op_at)
 			.mark = w->packet.mark,
 		};
 
-		if (!weir_report_event(&w->seen, &w->packet, &r) && must)
-			w->unlogged = 1;
+		if (weir_report_event(&w->seen, &w->packet, &r)) {
+			w->noted[WEIR_NOTED_RECORD]++;
+		} else {
+			w->noted[WEIR_NOTED_RECORD_LOST]++;
+			if (must)
+				w->unlogged = w->noted[WEIR_NOTED_UNLOGGED] = 1;
+		}
+		if (op->kind == WEIR_OP_LOG && a)
+			w->noted[WEIR_NOTED_LOGGED] = 1;
 		break;
 	}
 	case WEIR_OP_MARK:
@@ -332,9 +342,16 @@ __noinline int weir_meet(struct walk *w)
 		w->proposed_reject = e->reject;
 	}
 #ifdef WEIR_LEARNED
-	if (e->flags & WEIR_FLAG_REFUSE && w->proposed)
+	if (e->flags & WEIR_FLAG_REFUSE && w->proposed) {
 		w->proposed = WEIR_VERDICT_DROP;
+		w->noted[WEIR_NOTED_REFUSED] = 1;
+	}
 	if (e->flags & WEIR_FLAG_AS_LEARNED) {
+		/* The look itself is the first entry of its list. */
+		if (!w->cursor.position) {
+			w->noted[WEIR_NOTED_LOOKED] = 1;
+			w->noted[WEIR_NOTED_LOOKED_V6] = w->packet.family == 6;
+		}
 		if (e->rules == 1)
 			weir_count(w->slot, w->packet.hook, e->rule, w->packet.length);
 		return learned_decide(w);

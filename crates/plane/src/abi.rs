@@ -4,7 +4,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `WEIR_ABI_VERSION`.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 /// `WEIR_SLACK`.
 pub const SLACK: u32 = 4096;
 /// `WEIR_EVENT_BYTES`.
@@ -195,12 +195,43 @@ pub struct Control {
     pub flow_statistics: [u64; 16],
     /// Packet clock, when the program that tells it ran.
     pub told_ms: u64,
+    /// By slot: packets that a rule dropped on the short way.
+    pub short_drops: [u64; 2],
+    /// By slot: passed packets that counters had when they began (`tally`).
+    pub preset_passes: [u64; 2],
     /// Unused.
-    pub pad_end: [u8; 40],
+    pub pad_end: [u8; 8],
     /// Test runs.
     pub test: Test,
     /// What the programs were loaded with.
     pub loaded: Settings,
+}
+
+/// `WEIR_SCRATCH_COUNT`.
+pub const SCRATCH_COUNT: usize = 256;
+/// `WEIR_NOTED_MAX`.
+pub const NOTED: usize = 16;
+
+/// `struct weir_tally`; in front of each number that there is twice: in, out.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Tally {
+    /// Of the policy that is counted for.
+    pub generation: u32,
+    /// Unused.
+    pub reserved: u32,
+    /// Dropped, accepted; IPv4, IPv6.
+    pub packets: [[[u64; 2]; 2]; 2],
+    /// `enum weir_noted`.
+    pub noted: [[u64; 2]; NOTED],
+    /// Logged for their verdict: dropped, accepted.
+    pub logged: [[u64; 2]; 2],
+    /// Proposals refused: for a rate, for a state that could not be made.
+    pub refused: [[u64; 2]; 2],
+    /// Fragments that overlap the first one.
+    pub overlaps: [u64; 2],
+    /// Unused.
+    pub pad: [u64; 13],
 }
 
 /// `struct weir_local`.
@@ -269,5 +300,6 @@ const _: () = {
     assert!(std::mem::offset_of!(Control, event_window) == 768);
     assert!(std::mem::offset_of!(Control, test) == 1088);
     assert!(size_of::<Local>() == 40);
+    assert!(size_of::<Tally>() == 512);
     assert!(size_of::<Event>() == 1432);
 };

@@ -13,7 +13,9 @@ use crate::load::{Instance, Map};
 use crate::plane::Plane;
 
 /// Places for entries.
-pub(crate) const SLOTS: usize = 8192 * 16;
+pub(crate) const SLOTS: usize = LINES * 16;
+/// Lines of the table, of 16 entries each.
+const LINES: usize = 8192;
 const TAGS_AT: usize = 0x9000;
 pub(crate) const ENTRIES_AT: usize = TAGS_AT + SLOTS * 4;
 /// Learners whose entries are counted.
@@ -29,7 +31,7 @@ pub(crate) struct Header {
     open: u32,
     sweeping: u32,
     fragments: u32,
-    statistics: [u64; 12],
+    statistics: [u64; 24],
 }
 
 /// `struct learned_end`.
@@ -123,6 +125,9 @@ pub struct State {
     pub passes: bool,
     /// What each end of a TCP connection has come to (`eval::ipf::tcp`).
     pub tcp: [u8; 2],
+    /// Of each end of a TCP connection: where what it sent ends, its largest window before it is
+    /// scaled, by how many bits it is.
+    pub windows: [(u32, u32, u8); 2],
     /// Milliseconds that it has left.
     pub left_ms: u64,
     /// Seconds since it was made.
@@ -146,6 +151,33 @@ pub struct Statistics {
     pub no_room: u64,
     /// Not made because the places of their name were taken.
     pub full: u64,
+    /// Of `no_room`: a limit of the rule; one of hosts.
+    pub of_limits: (u64, u64),
+    /// Of `expired`: TCP connections that both ends had ended.
+    pub ended: u64,
+    /// Of `made`: TCP, UDP, ICMP, ICMPv6.
+    pub protocols: [u64; 4],
+    /// Packets that could begin none: short or bad; outside the window of one; TCP with RST; TCP
+    /// without a whole header; ICMP that asks nothing.
+    pub unfit: [u64; 5],
+    /// Packets outside the window of a state.
+    pub out_of_window: u64,
+    /// ICMP errors about packets of states: taken, not wanted by the rule, blocked by its group,
+    /// more than packets.
+    pub icmp_errors: [u64; 4],
+}
+
+/// How the entries lie in the table's lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// Lines there are.
+    pub all: usize,
+    /// Lines with an entry.
+    pub used: usize,
+    /// Entries.
+    pub entries: usize,
+    /// Fewest and most entries of a used line.
+    pub lengths: (usize, usize),
 }
 
 /// Begins the counts of a policy that is put into a slot.
@@ -188,6 +220,10 @@ impl Entry {
             rule: (self.generation == generation).then_some(self.rule),
             passes: self.verdict == 1,
             tcp: self.machine.states,
+            windows: self
+                .machine
+                .ends
+                .map(|end| (end.end, end.max_window, end.scale)),
             left_ms: self.expires_ms.saturating_sub(now_ms),
             age_s: (now_ms / 1000).saturating_sub(u64::from(self.made_s)),
             counts: self.counts.map(|[packets, bytes]| (packets, bytes)),
@@ -226,18 +262,52 @@ impl Plane {
     pub fn state_statistics(&self) -> Result<Option<Statistics>> {
         Ok(self.instance()?.learned.as_ref().map(statistics))
     }
+
+    /// How states lie in their table; `None` where no policy has made any.
+    pub fn state_lines(&self) -> Result<Option<Lines>> {
+        Ok(self.instance()?.learned.as_ref().map(lines))
+    }
+
+    /// Whether somebody reads records about states.
+    pub fn records_are_read(&self) -> Result<bool> {
+        Ok(crate::shares::is_listened(self.instance()?))
+    }
 }
 
 fn statistics(learned: &Map) -> Statistics {
     let mut header = Header::new_zeroed();
     learned.memory().read(0, header.as_mut_bytes());
     let [made, expired, no_room, full, ..] = header.statistics;
+    let of = |at: usize| header.statistics[at];
     Statistics {
         entries: header.count,
         made,
         expired,
         no_room,
         full,
+        of_limits: (of(6), of(7)),
+        ended: of(8),
+        protocols: [9, 10, 11, 12].map(of),
+        unfit: [13, 14, 15, 16, 17].map(of),
+        out_of_window: of(18),
+        icmp_errors: [19, 20, 21, 22].map(of),
+    }
+}
+
+fn lines(learned: &Map) -> Lines {
+    let slots: Vec<usize> = (0..SLOTS).collect();
+    let length = |line: &[usize]| {
+        let taken = line.iter().filter(|&&slot| tag(learned, slot) != 0);
+        taken.count()
+    };
+    let lengths = slots.chunks(SLOTS / LINES).map(length);
+    let used: Vec<usize> = lengths.filter(|length| *length > 0).collect();
+    let least = used.iter().copied().min().unwrap_or(0);
+    Lines {
+        all: LINES,
+        used: used.len(),
+        entries: used.iter().sum(),
+        lengths: (least, used.iter().copied().max().unwrap_or(0)),
     }
 }
 

@@ -32,6 +32,7 @@ pub mod shares;
 pub mod space;
 pub mod swap;
 mod sys;
+pub mod tally;
 
 pub use sys::addresses::Address;
 pub use sys::zone::kernel_zone;

@@ -39,7 +39,7 @@ static ROUTE_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/route.bpf
 static TCX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tcx.bpf.o"));
 
 /// Names of the maps, as in `maps.h`; each is pinned under its name.
-pub const MAPS: [&str; 15] = [
+pub const MAPS: [&str; 16] = [
     "images",
     "counters",
     "histories",
@@ -55,6 +55,7 @@ pub const MAPS: [&str; 15] = [
     "sweeper",
     "judged",
     "ways_back",
+    "tallies",
 ];
 /// The map of learned states, which only programs for policies that learn have.
 pub const LEARNED_MAP: &str = "learned";
@@ -72,6 +73,7 @@ pub fn is_mapped(name: &str) -> bool {
             | "locals"
             | "control"
             | "shares"
+            | "tallies"
             | LEARNED_MAP
     )
 }

@@ -252,7 +252,7 @@ impl Plane {
             answering: control.load32(offset_of!(Control, answering)) != 0,
             keep_alives: swap::keeps_alive(instance)
                 .then(|| control.load32(offset_of!(Control, own_mark)) != 0),
-            reasons: std::array::from_fn(|i| words(offset_of!(Control, reasons), i)),
+            reasons: swap::reasons(instance),
             flow_statistics: std::array::from_fn(|i| {
                 words(offset_of!(Control, flow_statistics), i)
             }),
@@ -300,6 +300,7 @@ fn replace(
     let slot = swap::write_spare(&current.instance, policy, number)?;
     counters::preset(&current.instance, slot, options.presets);
     counters::preset_times(&current.instance, slot, options.times);
+    crate::tally::begin(&current.instance, slot, policy, options.presets);
     crate::meters::preset(&current.instance, slot, options.memory);
     locals::write(&current.instance, &locals::read()?);
     exchange(&current, policy.hooks)?;
@@ -360,6 +361,7 @@ fn grow(
     let slot = swap::write_spare(&instance, policy, number)?;
     counters::preset(&instance, slot, options.presets);
     counters::preset_times(&instance, slot, options.times);
+    crate::tally::begin(&instance, slot, policy, options.presets);
     crate::meters::preset(&instance, slot, options.memory);
     locals::write(&instance, &locals::read()?);
     let (instance_number, built) = folder.build(&instance)?;

@@ -120,6 +120,12 @@ pub(crate) fn listen(instance: &Instance, yes: bool) {
     }
 }
 
+/// Whether somebody does.
+pub(crate) fn is_listened(instance: &Instance) -> bool {
+    let at = offset_of!(Header, listening);
+    map(instance).is_some_and(|shares| shares.memory().load32(at) != 0)
+}
+
 /// The limit in a place.
 fn limit_at(instance: &Instance, shares: &Map, at: usize) -> Option<Limit> {
     if shares.memory().load64(at) == 0 {
@@ -162,16 +168,15 @@ fn limits(instance: &Instance) -> Vec<Limit> {
     out
 }
 
-/// The cumulative limits that count, which begin to count anew what is above them.
-fn report_cumulative(instance: &Instance, now_ms: u64) -> Vec<Limit> {
-    const CUMULATIVE: u8 = 4;
+/// The limits that connections were above, which begin to count these anew.
+fn report(instance: &Instance, now_ms: u64) -> Vec<Limit> {
     let mut out = Vec::new();
     let Some(shares) = map(instance) else {
         return out;
     };
     for at in (0..PLACES).map(|place| PLACES_AT + place * size_of::<Share>()) {
         if let Some(limit) = limit_at(instance, shares, at)
-            && limit.kind == CUMULATIVE
+            && limit.exceeded > 0
         {
             out.push(limit);
             shares.memory().store64(at + offset_of!(Share, exceeded), 0);
@@ -204,10 +209,10 @@ impl Plane {
         Ok(limits(self.instance()?))
     }
 
-    /// The cumulative limits that count; what is above them begins at 0 again.
-    pub fn report_cumulative(&self) -> Result<Vec<Limit>> {
+    /// The limits that connections were above; what is above them begins at 0 again.
+    pub fn report_limits(&self) -> Result<Vec<Limit>> {
         let instance = self.instance()?;
-        Ok(report_cumulative(instance, clock::now_ms(instance)?))
+        Ok(report(instance, clock::now_ms(instance)?))
     }
 
     /// How long ago a time of the packet clock is.

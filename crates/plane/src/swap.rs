@@ -12,7 +12,7 @@ use weir_engine::image::layout;
 use weir_policy::model;
 use zerocopy::IntoBytes;
 
-use crate::abi::Control;
+use crate::abi::{Control, REASONS};
 use crate::error::{PlaneError, Result, system};
 use crate::hooks::ANSWERS_PASS;
 use crate::load::Instance;
@@ -146,6 +146,11 @@ pub fn write_spare(instance: &Instance, policy: &Policy<'_>, number: u32) -> Res
             .store64(slot * images.entry + layout::LOADED_AT, now);
         set_wall_clock(instance, now);
     }
+    // What was dropped there stays in the sum of all policies.
+    let drops_at = offset_of!(Control, short_drops) + slot * 8;
+    let drops = control.load64(drops_at);
+    control.add64(offset_of!(Control, reasons), drops);
+    control.store64(drops_at, 0);
     for name in ["counters", "histories"] {
         let map = instance.map(name);
         map.memory().zero(slot * map.entry, map.entry);
@@ -200,6 +205,12 @@ pub fn carry_over(old: &Instance, new: &Instance) {
     copy(offset_of!(Control, event_limit), 4);
     copy(offset_of!(Control, forwarding), 4);
     copy(offset_of!(Control, reasons), 128);
+    for slot in 0..2 {
+        let drops = old
+            .control()
+            .load64(offset_of!(Control, short_drops) + slot * 8);
+        new.control().add64(offset_of!(Control, reasons), drops);
+    }
     copy(offset_of!(Control, flow_statistics), 128);
 }
 
@@ -235,4 +246,15 @@ pub fn keep_previous(old: &Instance, new: &Instance) -> Result<()> {
     crate::counters::preset(new, to, &crate::counters::read(old, from, rules));
     crate::counters::preset_times(new, to, &crate::counters::times(old, from, rules));
     Ok(())
+}
+
+/// Packets by `enum weir_reason`, of all policies.
+pub fn reasons(instance: &Instance) -> [u64; REASONS] {
+    let control = instance.control();
+    let words = |offset: usize, at: usize| control.load64(offset + at * 8);
+    let mut out = std::array::from_fn(|i| words(offset_of!(Control, reasons), i));
+    // The first are drops by a rule.
+    out[0] += words(offset_of!(Control, short_drops), 0);
+    out[0] += words(offset_of!(Control, short_drops), 1);
+    out
 }

@@ -71,12 +71,12 @@ fn a_connection_above_its_limit_is_reset_and_told() {
         .weir(&["apply", "--dialect", "hpux", "--netns", name, "ipf.conf"])
         .expect(0);
     let stat = |args: &[&str]| folder.weir(&[&["ipfstat", "--netns", name], args].concat());
-    assert!(stat(&["-L"]).expect(0).out.contains("Total: 0\n"));
+    assert!(stat(&["-L"]).expect(0).out.contains("Total 0\n"));
 
     // One connection is held; those beside it are answered with a reset.
     let _held = beside(&netns, "socat -u TCP:127.0.0.1:8080 -");
     eventually("the limit counts", || {
-        stat(&["-L"]).out.contains("Unknown IP: 1\n")
+        stat(&["-L"]).out.contains("Unknown IP 1\n")
     });
     let mut monitor = ipmon(&folder, &["--netns", name, "--count", "2"]);
     eventually("records are read", || {
@@ -99,12 +99,15 @@ fn a_connection_above_its_limit_is_reset_and_told() {
     let each = stat(&["-vL"]).expect(0).out;
     let line = each.lines().nth(1).unwrap();
     assert!(
-        line.starts_with("U @0:1 127.0.0.1,* 127.0.0.1,8080 1 1 ("),
+        line.starts_with("U @0:1 127.0.0.1 * 127.0.0.1 8080 1 1 ("),
         "{each}"
     );
     let rule = stat(&["-r", "0:1"]).expect(0).out;
     assert!(
-        rule.starts_with("U @0:1 limit 1 current 1 exceeded "),
+        rule.starts_with(
+            "Limit Type Unknown IP\nGroup:Rule Number @0:1\nConfigured Limit 1\n\
+             Current connections 1\nLimit Exceeded (#times) "
+        ),
         "{rule}"
     );
     stat(&["-r", "0:2"]).expect(1);
@@ -119,7 +122,70 @@ fn a_connection_above_its_limit_is_reset_and_told() {
         .expect(0);
     assert!(connects(&netns, 8080));
     let each = stat(&["-vL"]).expect(0).out;
-    assert!(each.contains("127.0.0.1,8080 2 2 ("), "{each}");
+    assert!(each.contains("127.0.0.1 8080 2 2 ("), "{each}");
+}
+
+#[test]
+fn summaries_of_limits_that_many_share_name_what_the_rule_names() {
+    if weir_plane::kernel_or_skip("summaries_of_limits").is_none() {
+        return;
+    }
+    let (folder, netns) = (Folder::new(), Namespace::new("hpsum"));
+    let name = netns.0.as_str();
+    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
+    let listen = |port: u16| {
+        let line = format!("socat TCP-LISTEN:{port},fork,reuseaddr,bind=127.0.0.1 EXEC:cat");
+        beside(&netns, &line)
+    };
+    let _servers = [listen(8081), listen(8082)];
+    eventually("the servers listen", || {
+        connects(&netns, 8081) && connects(&netns, 8082)
+    });
+    folder.file(
+        "ipf.conf",
+        "pass return-rst in log limit quick on lo proto tcp from 127.0.0.0-127.0.0.9 to any \
+         port = 8081 keep limit 1 cumulative\n\
+         pass return-rst in quick on lo proto tcp from any to any port = 8082 keep limit 1\n",
+    );
+    folder
+        .weir(&["apply", "--dialect", "hpux", "--netns", name, "ipf.conf"])
+        .expect(0);
+    let report = || folder.weir(&["ipmon", "-r", "--netns", name]).expect(0).out;
+    let _held = [8081, 8082].map(|port| {
+        let line = format!("socat -u TCP:127.0.0.1:{port} -");
+        beside(&netns, &line)
+    });
+    eventually("the limits count", || {
+        let listed = folder.weir(&["ipfstat", "-L", "--netns", name]).out;
+        listed.contains("Total 2\n")
+    });
+    // As long as nobody came above a limit there is nothing to say.
+    assert_eq!(report(), "");
+    for port in [8081, 8082, 8082] {
+        assert!(!connects(&netns, port), "above the limit");
+    }
+    let lines = report();
+    let lines: Vec<&str> = lines.lines().collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    let has = |text: &str| lines.iter().any(|line| line.contains(text));
+    assert!(
+        has(
+            " LIMIT LOG 127.0.0.0-127.0.0.9,* -> 0.0.0.0,8081 PR tcp Type 4 Configured 1 \
+             Current 1 Exceeded 1 @0:1 First Time "
+        ),
+        "{lines:?}"
+    );
+    assert!(
+        has(
+            " LIMIT LOG 127.0.0.1,* -> 127.0.0.1,8082 PR tcp Type 8 Configured 1 Current 1 \
+             Exceeded 2 @0:2 First Time "
+        ),
+        "{lines:?}"
+    );
+    assert_eq!(report(), "", "they begin anew");
+    let each = folder.weir(&["ipfstat", "-vL", "--netns", name]).out;
+    let line = "C @0:1 127.0.0.0-127.0.0.9 * 0.0.0.0 8081 1 1 (0)\n";
+    assert!(each.contains(line), "{each}");
 }
 
 #[test]

@@ -279,13 +279,13 @@ fn kept_states_are_listed_and_counted() {
         listed.contains("\ttag 0 = pass out quick keep state\n"),
         "{listed}"
     );
-    assert!(listed.contains("\tinterfaces: in lo,"), "{listed}");
+    assert!(listed.contains("\tinterfaces: in lo[lo],"), "{listed}");
     send(&netns, "udp", 99);
     let verbose = stat(&["-ov"]).expect(0).out;
     assert_eq!(verbose, rule.replace("state\n", "state # count 2\n"));
     let counts = stat(&["-s"]).expect(0).out;
     assert!(
-        counts.starts_with("2\tactive entries\n2\tstates added\n"),
+        counts.starts_with("2\tactive entries\n0\tadd bad\n"),
         "{counts}"
     );
     let top = stat(&["-t"]).expect(0).out;

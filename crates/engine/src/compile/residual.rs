@@ -360,7 +360,10 @@ fn mark_shift(shift: MarkShift) -> u8 {
 /// An operation as the image has it.
 pub fn operation(op: &Op, rule: RuleId, index: usize) -> layout::Op {
     let (kind, small, a, b) = match op {
-        Op::Log(log) => (layout::OP_LOG, log.level, 0, u32::from(log.or_block)),
+        Op::Log(log) => {
+            let (verdict, or_block) = (log.of_verdict.into(), log.or_block.into());
+            (layout::OP_LOG, log.level, verdict, or_block)
+        }
         Op::Nflog(log) => (layout::OP_NFLOG, 0, u32::from(log.group), log.size),
         Op::SetMark { value, mask } => (layout::OP_MARK, 0, *value, *mask),
         Op::SetConnmark { value, mask, shift } => {

@@ -189,6 +189,8 @@ pub struct LogOp {
     pub uid: bool,
     /// A packet that can't be logged is dropped.
     pub or_block: bool,
+    /// The packet is logged by the rule that decides, for its verdict (IPFilter).
+    pub of_verdict: bool,
 }
 
 /// A record for a netlink group.

@@ -206,8 +206,7 @@ fn enforced(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         }
     }
     if !args.inbound && !args.outbound && !args.account {
-        let message = "the kernel keeps hits of rules (-io, -a), no statistics: give -i, -o or -a";
-        return Err(failure(Exit::Unsupported, message));
+        return statistics::enforced(&live, out);
     }
     let own = own_family(args, live.language());
     let shown = |rule: &Rule| match args.inactive {

@@ -69,9 +69,10 @@ pub struct Args {
     /// Write the number of the process to a file.
     #[arg(short = 'P', value_name = "FILE")]
     pid_file: Option<PathBuf>,
-    /// HP-UX: the summaries of cumulative limits, which begin to count anew; then ends.
+    /// HP-UX: the summaries of limits that connections were above, which begin to count these
+    /// anew; then ends.
     #[arg(short = 'r')]
-    cumulative: bool,
+    summaries: bool,
     /// Send the lines to syslog, without their date.
     #[arg(short = 's')]
     syslog: bool,
@@ -124,8 +125,8 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     if let Some(path) = &args.from {
         return saved(path, &mut writer);
     }
-    if args.cumulative {
-        return cumulative(args, &mut writer);
+    if args.summaries {
+        return summaries(args, &mut writer);
     }
     follow(args, &mut writer)
 }
@@ -195,14 +196,14 @@ enum Kept {
     State(Line),
 }
 
-/// The summaries of cumulative limits.
-fn cumulative(args: &Args, writer: &mut Writer<'_>) -> anyhow::Result<Exit> {
+/// The summaries of limits that connections were above.
+fn summaries(args: &Args, writer: &mut Writer<'_>) -> anyhow::Result<Exit> {
     let live = Live::open(args.netns.as_deref())?;
     if live.kernel.generation().is_none() {
         return Err(nothing_enforced());
     }
     let plane = &live.kernel.plane;
-    for limit in plane.report_cumulative().map_err(plane_error)? {
+    for limit in plane.report_limits().map_err(plane_error)? {
         let age = plane.age(limit.first_ms).map_err(plane_error)?;
         let now_ms = wall_clock();
         let first_ms = now_ms.saturating_sub(age.as_millis() as u64);

@@ -9,21 +9,30 @@ use crate::exit::Exit;
 use crate::kernel::plane_error;
 use crate::output::Output;
 use weir_plane::shares::{Limit, Statistics};
+use weir_policy::dialect::ipf::ast::Rule;
 use weir_policy::eval::ipf::Evaluator;
-use weir_policy::eval::ipf::limit::host;
+use weir_policy::eval::ipf::limit::{ends_of, host};
+use weir_policy::model::Family;
 
 /// A limit as listings tell it.
 pub struct Listed {
     letter: char,
     place: String,
-    source: String,
-    destination: String,
-    port: u16,
+    /// Source, destination, its port.
+    ends: (String, String, String),
     configured: u32,
     current: u32,
     exceeded: u64,
     resets: u64,
 }
+
+/// Types of limits as listings call them.
+const TYPES: [(&str, char); 4] = [
+    ("Individual", 'I'),
+    ("Subnet", 'S'),
+    ("Cumulative", 'C'),
+    ("Unknown IP", 'U'),
+];
 
 /// The letter of listings, by HP's number.
 fn letter(kind: u8) -> char {
@@ -35,21 +44,39 @@ fn letter(kind: u8) -> char {
     }
 }
 
+/// Between whom a limit is; one without a source is for all that its rule is for.
+fn ends(
+    family: Family,
+    source: Option<u128>,
+    (destination, port): (u128, u16),
+    rule: Option<&Rule>,
+) -> (String, String, String) {
+    match (source, rule) {
+        (None, Some(rule)) => ends_of(rule),
+        _ => (
+            host(family, source.unwrap_or_default()),
+            host(family, destination),
+            port.to_string(),
+        ),
+    }
+}
+
 /// Those that are enforced.
 pub fn enforced(live: &Live) -> anyhow::Result<Vec<Listed>> {
     let limits = match live.kernel.generation() {
         Some(_) => live.kernel.plane.limits().map_err(plane_error)?,
         None => Vec::new(),
     };
+    let rules = &live.rules.set.rules;
     let listed = |limit: &Limit| Listed {
         letter: letter(limit.kind),
         place: place_of(live, limit.rule),
-        source: match limit.kind {
-            4 => "*".to_owned(),
-            _ => host(limit.family, limit.source),
-        },
-        destination: host(limit.family, limit.destination),
-        port: limit.port,
+        ends: ends(
+            limit.family,
+            (limit.kind != 4).then_some(limit.source),
+            (limit.destination, limit.port),
+            limit.rule.and_then(|rule| rules.get(rule as usize)),
+        ),
         configured: limit.configured,
         current: limit.current,
         exceeded: limit.exceeded,
@@ -64,11 +91,12 @@ pub fn judged(evaluator: &Evaluator<'_>) -> Vec<Listed> {
     let listed = limits.map(|limit| Listed {
         letter: limit.kind.letter(),
         place: limit.place.clone(),
-        source: limit
-            .source
-            .map_or("*".to_owned(), |source| host(limit.family, source)),
-        destination: host(limit.family, limit.destination),
-        port: limit.port,
+        ends: ends(
+            limit.family,
+            limit.source,
+            (limit.destination, limit.port),
+            evaluator.rules.rules.get(limit.rule),
+        ),
         configured: limit.configured,
         current: limit.current,
         exceeded: limit.exceeded,
@@ -105,14 +133,9 @@ pub fn place_of(live: &Live, rule: Option<u32>) -> String {
 
 /// `-L`: how many are in use.
 pub fn statistics(limits: &[Listed], counts: Statistics, out: &mut Output) -> anyhow::Result<Exit> {
-    for (label, letter) in [
-        ("Individual", 'I'),
-        ("Subnet", 'S'),
-        ("Cumulative", 'C'),
-        ("Unknown IP", 'U'),
-    ] {
+    for (label, letter) in TYPES {
         let number = limits.iter().filter(|limit| limit.letter == letter).count();
-        out.line(format!("{label}: {number}"))?;
+        out.line(format!("{label} {number}"))?;
     }
     for (label, value) in [
         ("Total", limits.len() as u64),
@@ -122,22 +145,22 @@ pub fn statistics(limits: &[Listed], counts: Statistics, out: &mut Output) -> an
         ("Limits Added", counts.added),
         ("Add Failures", counts.no_memory),
     ] {
-        out.line(format!("{label}: {value}"))?;
+        out.line(format!("{label} {value}"))?;
     }
     Ok(Exit::Done)
 }
 
 /// `-vL`: each of them.
 pub fn list(limits: &[Listed], out: &mut Output) -> anyhow::Result<Exit> {
-    out.line("Type @group:rule source,port destination,port Limit Current (exceeded)")?;
+    out.line("Type Rule Src IP Src Port Dest IP Dest Port Limit Current")?;
     for limit in limits {
         out.line(format!(
-            "{} {} {},* {},{} {} {} ({})",
+            "{} {} {} * {} {} {} {} ({})",
             limit.letter,
             limit.place,
-            limit.source,
-            limit.destination,
-            limit.port,
+            limit.ends.0,
+            limit.ends.1,
+            limit.ends.2,
             limit.configured,
             limit.current,
             limit.exceeded
@@ -152,10 +175,17 @@ pub fn of_rule(limits: &[Listed], rule: &str, out: &mut Output) -> anyhow::Resul
     let mut found = false;
     for limit in limits.iter().filter(|limit| limit.place == place) {
         found = true;
-        out.line(format!(
-            "{} {place} limit {} current {} exceeded {} RSTs sent {}",
-            limit.letter, limit.configured, limit.current, limit.exceeded, limit.resets
-        ))?;
+        let kind = TYPES.iter().find(|(_, letter)| *letter == limit.letter);
+        out.line(format!("Limit Type {}", kind.map_or("", |(word, _)| word)))?;
+        for (label, value) in [
+            ("Group:Rule Number", place.clone()),
+            ("Configured Limit", limit.configured.to_string()),
+            ("Current connections", limit.current.to_string()),
+            ("Limit Exceeded (#times)", limit.exceeded.to_string()),
+            ("TCP RSTs sent (#times)", limit.resets.to_string()),
+        ] {
+            out.line(format!("{label} {value}"))?;
+        }
     }
     Ok(if found { Exit::Done } else { Exit::Negative })
 }

@@ -10,7 +10,7 @@ use weir_plane::records::{Kind, Record};
 use weir_plane::shares::Limit;
 use weir_policy::dialect::ipf::ast::Rule;
 use weir_policy::dialect::iptables::names::protocols;
-use weir_policy::eval::ipf::limit::host;
+use weir_policy::eval::ipf::limit::{ends_of, host};
 use weir_policy::eval::ipf::log::{clock, flags};
 use weir_policy::model::Family;
 
@@ -118,15 +118,21 @@ pub fn line(
 
 /// The summary of a limit; `first_ms` since the epoch.
 pub fn summary(limit: &Limit, live: &Live, first_ms: u64) -> String {
-    let source = match limit.kind {
-        4 => "*".to_owned(),
-        _ => host(limit.family, limit.source),
+    let ends = (
+        host(limit.family, limit.source),
+        host(limit.family, limit.destination),
+        limit.port.to_string(),
+    );
+    let rules = &live.rules.set.rules;
+    let rule = limit.rule.and_then(|rule| rules.get(rule as usize));
+    let (source, destination, port) = match (limit.kind, rule) {
+        // All that the rule is for share it.
+        (4, Some(rule)) => ends_of(rule),
+        _ => ends,
     };
     format!(
-        "LIMIT LOG {source},* -> {},{} PR tcp Type {} Configured {} Current {} Exceeded {} {} \
-         First Time {}",
-        host(limit.family, limit.destination),
-        limit.port,
+        "LIMIT LOG {source},* -> {destination},{port} PR tcp Type {} Configured {} Current {} \
+         Exceeded {} {} First Time {}",
         limit.kind,
         limit.configured,
         limit.current,

@@ -419,8 +419,7 @@ impl Lowering<'_> {
             false => None,
         };
         let log = Op::Log(log_of(rule));
-        let id = RuleId(number as u32);
-        let origin = self.origin(rule);
+        let (id, origin) = (RuleId(number as u32), self.origin(rule));
         let made = |tests: Vec<Test>, ops: Vec<Op>, flow: Flow| crate::model::Rule {
             id,
             origin,
@@ -578,6 +577,7 @@ fn log_of(rule: &Rule) -> LogOp {
     LogOp {
         level: log.level.map_or(6, |level| level.1),
         or_block: log.or_block,
+        of_verdict: rule.action != Action::Log,
         ..LogOp::default()
     }
 }

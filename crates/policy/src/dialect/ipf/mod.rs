@@ -25,7 +25,7 @@ pub mod words;
 
 pub use ast::{File, Item, Language, Rule};
 pub use parse::{Names, ParseOptions, parse};
-pub use print::{Form, PrintOptions, print, print_rule};
+pub use print::{Form, PrintOptions, print, print_rule, side_text};
 
 /// What a text in this family of languages is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@
 //! through the rules. Source: HP-UX IPFilter administrator's guide, chapter on DCA.
 
 use super::log::{clock, date};
-use crate::dialect::ipf::ast::{Address, Rule};
+use crate::dialect::ipf::ast::{Address, Port, Rule, Side};
+use crate::dialect::ipf::side_text;
 use crate::model::Family;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -106,6 +107,38 @@ pub fn host(family: Family, value: u128) -> String {
     }
 }
 
+/// Between whom a cumulative limit is: source, destination and its port as the rule has them, with
+/// 0.0.0.0 (or `::`) for every address and `*` for every port.
+#[must_use]
+pub fn ends_of(rule: &Rule) -> (String, String, String) {
+    let Some(fields) = rule.fields() else {
+        return ("0.0.0.0".to_owned(), "0.0.0.0".to_owned(), "*".to_owned());
+    };
+    let any = match rule.family {
+        Some(Family::V6) => "::",
+        _ => "0.0.0.0",
+    };
+    let address = |of: &Side| match &of.address {
+        Address::Any => any.to_owned(),
+        Address::Net {
+            family,
+            value,
+            mask,
+        } if *mask == crate::dialect::ipf::ast::ones(*family) => host(*family, *value),
+        address => side_text(&Side {
+            address: address.clone(),
+            negate: of.negate,
+            port: None,
+        }),
+    };
+    let port = match fields.destination.port {
+        Some(Port::Equal(port)) => port.to_string(),
+        Some(Port::Span(first, last)) => format!("{first}:{last}"),
+        _ => "*".to_owned(),
+    };
+    (address(&fields.source), address(&fields.destination), port)
+}
+
 impl Limits {
     /// The entries that are in use.
     pub fn entries(&self) -> impl Iterator<Item = &Limit> {
@@ -191,21 +224,10 @@ impl Limits {
         if entry.current > 0 || entry.kind == LimitType::Cumulative {
             return;
         }
-        if let Some(gone) = slot.take() {
+        // Rules without `log limit` write nothing.
+        if let Some(gone) = slot.take().filter(|gone| gone.every.is_some()) {
             self.records.push(summary(&gone, now_ms));
         }
-    }
-
-    /// `ipmon -r`: the summaries of cumulative entries, which begin anew.
-    pub fn report_cumulative(&mut self, now_ms: u64) -> Vec<String> {
-        let mut out = Vec::new();
-        for entry in self.entries.iter_mut().flatten() {
-            if entry.kind == LimitType::Cumulative {
-                out.push(summary(entry, now_ms));
-                (entry.exceeded, entry.first_ms) = (0, now_ms);
-            }
-        }
-        out
     }
 
     /// Writes an alert, when this excess is one to report: the first, then every Nth.
@@ -239,10 +261,7 @@ impl Limits {
 
 /// The record behind the last connection of an entry.
 fn summary(limit: &Limit, now_ms: u64) -> String {
-    let source = match limit.source {
-        Some(source) => host(limit.family, source),
-        None => "*".to_owned(),
-    };
+    let source = host(limit.family, limit.source.unwrap_or_default());
     format!(
         "{} LIMIT LOG {source},* -> {},{} PR tcp Type {} Configured {} Current {} Exceeded {} {} \
          First Time {}",

@@ -183,6 +183,7 @@ impl Tests<'_, '_> {
             ip_options: has(instance, "log-ip-options"),
             uid: has(instance, "log-uid"),
             or_block: false,
+            of_verdict: false,
         })
     }
 
