@@ -59,6 +59,7 @@ pub enum Command {
     #[command(visible_alias = "ipset", disable_help_flag = true)]
     Set(crate::live::ipset::Args),
     /// Change the enforced IPFilter rules, or read and print rules, as IPFilter's ipf does.
+    #[command(disable_version_flag = true)]
     Ipf(cmd::ipf::Args),
     /// Print the enforced IPFilter lists or those of files, as IPFilter's ipfstat does.
     #[command(disable_help_flag = true)]

@@ -250,3 +250,50 @@ fn discovery_is_of_ipv6s_own_icmp() {
     );
     assert!(!run.out.contains("-p icmp "), "{run:?}");
 }
+
+#[test]
+fn tables_of_translation_are_none_of_the_filters() {
+    let folder = Folder::new();
+    let table =
+        |role: &str| format!("table role = {role} type = tree number = 1 {{ 10.0.0.0/8; }};\n");
+    folder.file("r", "pass in all\nblock in quick from pool/1 to any\n");
+    folder.file("packet", "in tcp 10.1.1.1,9 1.1.1.1,22 S\n");
+    let test = ["ipftest", "-b", "-P", "p", "-r", "r", "-i", "packet"];
+    for role in ["ipf", "all"] {
+        folder.file("p", &table(role));
+        folder.weir(&["check", "p", "r"]).expect(0);
+        assert_eq!(folder.weir(&test).expect(0).out, "block\n", "{role}");
+    }
+    for role in ["nat", "auth", "count"] {
+        folder.file("p", &table(role));
+        for (command, code) in [(&["check", "p", "r"][..], 1), (&test, 2)] {
+            let err = folder.weir(command).expect(code).err;
+            assert!(err.contains(" --> r:2:1\n"), "{err}");
+            assert!(err.contains(&format!("that of `role = {role}` is not for filter rules")));
+        }
+    }
+    // Of two of one number, the filter's own is asked.
+    let other = table("nat").replace("10.", "11.");
+    folder.file("p", &format!("{}{other}", table("ipf")));
+    assert_eq!(folder.weir(&test).expect(0).out, "block\n");
+}
+
+#[test]
+fn programs_are_printed_and_not_run() {
+    let folder = Folder::new();
+    folder.file(
+        "r",
+        "pass  in quick on e0 bpf-v4 {  \"6 0 0 96\" } keep state\nblock in bpf-v6 {\"ip6\"}\n",
+    );
+    let shown = folder.weir(&["show", "r"]).expect(0);
+    let canonical = "pass in quick on e0 inet bpf-v4 { \"6 0 0 96\" } keep state\n\
+         block in inet6 bpf-v6 { \"ip6\" }\n";
+    assert_eq!(shown.out, canonical);
+    assert!(
+        shown.err.contains("warning") && shown.err.contains("programs are not run"),
+        "{shown:?}"
+    );
+    folder.file("again", canonical);
+    assert_eq!(folder.weir(&["show", "again"]).expect(0).out, canonical);
+    folder.weir(&["check", "r"]).expect(3);
+}

@@ -8,7 +8,7 @@ use crate::exit::{Exit, failure};
 use crate::input::interface_pair;
 use crate::ipf::change::Change;
 use crate::ipf::enforce::settings_of;
-use crate::ipf::files::{Reading, Rules};
+use crate::ipf::files::{Reading, Rules, are_of_hpux};
 use crate::ipf::live::Live;
 use crate::ipf::{interface_exists, tunables};
 use crate::output::Output;
@@ -74,6 +74,9 @@ pub struct Args {
     /// Tunables of the enforced lists: `list`, name, or name=value.
     #[arg(short = 'T', value_name = "TUNABLES")]
     tunables: Vec<String>,
+    /// Whether packets are filtered, and what becomes of those that no rule is for.
+    #[arg(short = 'V')]
+    version: bool,
     /// Print each rule as loaded.
     #[arg(short = 'v')]
     verbose: bool,
@@ -86,9 +89,9 @@ pub struct Args {
     /// Zero the hits of all rules, and print the rules with them.
     #[arg(short = 'Z')]
     zero_all: bool,
-    /// Language of the rules.
-    #[arg(long, value_name = "DIALECT", default_value = "ipf", value_parser = ["ipf", "hpux"])]
-    dialect: String,
+    /// Language of the rules; told by their content when absent.
+    #[arg(long, value_name = "DIALECT", value_parser = ["ipf", "hpux"])]
+    dialect: Option<String>,
     /// Print the form of 4.x.
     #[arg(long)]
     old_form: bool,
@@ -107,6 +110,9 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     if args.tunables.iter().any(|list| list == "list") {
         return tunables_of(args, out);
+    }
+    if args.version {
+        return version(args, out);
     }
     if args.nothing {
         return read_only(args, out);
@@ -141,6 +147,25 @@ fn tunables_of(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let live = Live::open(args.netns.as_deref())?;
     for (name, value) in tunables::enforced(&said(&live)) {
         out.line(format!("{name}\tcurrent {value}"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// `-V`: which program this is, and whether it filters.
+fn version(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
+    out.line(format!("ipf: weir {}", env!("CARGO_PKG_VERSION")))?;
+    let live = Live::open(args.netns.as_deref())?;
+    let filters = live.kernel.generation().is_some() && !live.is_off()?;
+    let default = match said(&live).default_block {
+        true => "block",
+        false => "pass",
+    };
+    for line in [
+        format!("Running: {}", if filters { "yes" } else { "no" }),
+        "Log Flags: 0 = none set".to_owned(),
+        format!("Default: {default} all, Logging: available"),
+    ] {
+        out.line(line)?;
     }
     Ok(Exit::Done)
 }
@@ -204,8 +229,14 @@ fn change(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         ));
     }
     let mut live = Live::open(args.netns.as_deref())?;
-    if args.dialect == "hpux" {
-        live.speak_hpux()?;
+    let hpux = match args.dialect.as_deref() {
+        Some(dialect) => dialect == "hpux",
+        None => are_of_hpux(&files),
+    };
+    if hpux {
+        let all = change.flush.contains(&'a')
+            || (change.flush.contains(&'i') && change.flush.contains(&'o'));
+        live.speak_hpux(all && !args.inactive)?;
     }
     let tuned = tune(args, &mut live, out)?;
     let exit = match change.is_nothing() {
@@ -227,7 +258,7 @@ fn change(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
 }
 
 fn reading_of(args: &Args) -> Reading {
-    let hpux = args.dialect == "hpux";
+    let hpux = args.dialect.as_deref() == Some("hpux");
     Reading {
         language: if hpux { Language::Hpux } else { Language::Ipf },
         family: match (args.six, args.four || hpux) {
@@ -237,7 +268,7 @@ fn reading_of(args: &Args) -> Reading {
         },
         lenient: args.lenient,
         no_names: args.no_names,
-        told: true,
+        told: args.dialect.is_some(),
         interface: args.interface.clone(),
     }
 }
@@ -246,7 +277,6 @@ fn read_only(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     if args.files.is_empty() {
         return Err(failure(Exit::Usage, "nothing to do: give -f FILE"));
     }
-    let hpux = args.dialect == "hpux";
     let reading = reading_of(args);
     let mut rules = Rules::read(&args.files, &[], &reading)?;
     let texts_only = |code: &str| code == "unknown-table";
@@ -255,7 +285,7 @@ fn read_only(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     rules.tell(Severity::Warning);
     let known = |name: &str| interface_exists(name);
     let options = PrintOptions {
-        form: match hpux || args.old_form {
+        form: match rules.file.language == Language::Hpux || args.old_form {
             true => Form::V4,
             false => Form::V5,
         },

@@ -87,9 +87,9 @@ pub struct Args {
     /// The original's word for text packets.
     #[arg(short = 'X', hide = true)]
     text: bool,
-    /// Language of the rules.
-    #[arg(long, value_name = "DIALECT", default_value = "ipf", value_parser = ["ipf", "hpux"])]
-    dialect: String,
+    /// Language of the rules; told by their content when absent.
+    #[arg(long, value_name = "DIALECT", value_parser = ["ipf", "hpux"])]
+    dialect: Option<String>,
     /// What an interface of the rules is called in the packets, such as lan0=eth0.
     #[arg(long = "interface", value_name = "OLD=NEW", value_parser = interface_pair)]
     interface_names: Vec<String>,
@@ -157,20 +157,19 @@ fn refuse(args: &Args) -> anyhow::Result<()> {
 }
 
 fn prepare(args: &Args) -> anyhow::Result<(Reading, Rules, Settings)> {
-    let hpux = args.dialect == "hpux";
-    let reading = Reading {
-        language: if hpux { Language::Hpux } else { Language::Ipf },
-        family: match (args.six, hpux) {
-            (true, _) => Some(Family::V6),
-            (false, true) => Some(Family::V4),
-            (false, false) => None,
+    let mut reading = Reading {
+        language: match args.dialect.as_deref() {
+            Some("hpux") => Language::Hpux,
+            _ => Language::Ipf,
         },
+        family: args.six.then_some(Family::V6),
         lenient: args.lenient,
         no_names: args.no_names,
-        told: true,
+        told: args.dialect.is_some(),
         interface: args.interface_names.clone(),
     };
     let mut rules = Rules::read(&args.rules, &args.pools, &reading)?;
+    reading.language = rules.file.language;
     rules.add_translations_of(&args.nat)?;
     rules.refuse_translations();
     rules.tell(Severity::Warning);

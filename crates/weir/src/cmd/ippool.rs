@@ -118,40 +118,38 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         return statistics(&pools::meant(&before, &which), out);
     }
     let mut tables = before.clone();
-    change(args, &which, loaded, &mut tables, out)?;
-    if args.nothing || tables == before {
-        return Ok(Exit::Done);
+    let said = change(args, &which, loaded, &mut tables)?;
+    if !args.nothing && tables != before {
+        live.set_pools(pools::text(tables));
+        let rules = live.listed();
+        live.replace(&rules, &[])?;
     }
-    live.set_pools(pools::text(tables));
-    let rules = live.listed();
-    live.replace(&rules, &[])?;
+    // Only now it is so.
+    said.map_or(Ok(()), |said| out.line(said))?;
     Ok(Exit::Done)
 }
 
-/// The tables as they are to be.
+/// The tables as they are to be, and what to say of that.
 fn change(
     args: &Args,
     which: &Which,
     loaded: Vec<Table>,
     tables: &mut Vec<Table>,
-    out: &mut Output,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<String>> {
     match (&args.file, &args.address) {
-        (Some(_), _) if args.unload => pools::unload(tables, &loaded),
-        (Some(_), _) => {
-            pools::load(tables, loaded);
-            Ok(())
-        }
+        (Some(_), _) if args.unload => pools::unload(tables, &loaded)?,
+        (Some(_), _) => pools::load(tables, loaded),
         (None, Some(address)) if args.add || args.remove => {
-            pools::change(tables, which, address, args.remove)
+            pools::change(tables, which, address, args.remove)?;
         }
-        _ if args.add_table => pools::add(tables, which, args.seed),
+        _ if args.add_table => pools::add(tables, which, args.seed)?,
         _ if args.flush => {
             let gone = count(pools::flush(tables, which) as u64, "object", "objects");
-            out.line(format!("{gone} flushed"))
+            return Ok(Some(format!("{gone} flushed")));
         }
-        _ => pools::remove(tables, which),
+        _ => pools::remove(tables, which)?,
     }
+    Ok(None)
 }
 
 fn statistics(tables: &[Table], out: &mut Output) -> anyhow::Result<Exit> {

@@ -131,9 +131,11 @@ impl Change<'_> {
         if self.files.is_empty() {
             return Ok(Vec::new());
         }
+        let hpux = live.language() == Language::Hpux;
         let reading = Reading {
             language: live.language(),
             told: true,
+            family: reading.family.or(hpux.then_some(Family::V4)),
             ..reading.clone()
         };
         let mut rules = Rules {

@@ -215,7 +215,8 @@ pub fn show_texts(
     args: &ReadingArgs,
     out: &mut Output,
 ) -> anyhow::Result<Exit> {
-    let rules = Rules::of_texts(texts, &reading_of(args));
+    let mut rules = Rules::of_texts(texts, &reading_of(args));
+    rules.only_print();
     rules.tell(Severity::Warning);
     rules.check()?;
     let mut text = String::new();

@@ -64,6 +64,9 @@ pub struct Rules {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// What is said of `bpf-v4` and `bpf-v6`.
+const PROGRAMS: &str = "packet filter programs are not run";
+
 struct System {
     ask: bool,
 }
@@ -88,17 +91,33 @@ impl Names for System {
     }
 }
 
+/// Whether texts have words that only HP-UX has.
+pub fn are_of_hpux(texts: &[SavedSource]) -> bool {
+    let parts = texts.iter().flat_map(|text| parts(&text.text));
+    parts
+        .into_iter()
+        .any(|(kind, _)| kind == Some(Kind::Rules(Language::Hpux)))
+}
+
 impl Rules {
     /// Reads rule files, and pool files before them. Wrong lines are an error behind which nothing
     /// is loaded.
     pub fn read(rules: &[PathBuf], pools: &[PathBuf], reading: &Reading) -> anyhow::Result<Self> {
         let mut out = Rules::default();
+        let texts = reading.files(rules)?;
+        let mut reading = reading.clone();
+        if !reading.told && are_of_hpux(&texts) {
+            reading.language = Language::Hpux;
+        }
+        if reading.language == Language::Hpux {
+            reading.family.get_or_insert(Family::V4);
+        }
         out.file.language = reading.language;
         for text in read_files(pools)? {
             out.add_pools(&text.name, &text.text);
         }
-        for text in reading.files(rules)? {
-            out.add_rules(&text.name, &text.text, reading);
+        for text in texts {
+            out.add_rules(&text.name, &text.text, &reading);
         }
         out.load();
         Ok(out)
@@ -247,8 +266,7 @@ impl Rules {
         for rule in &set.rules {
             let Some(fields) = rule.fields() else {
                 if let ast::Matching::Bpf(..) = rule.matching {
-                    let message = "packet filter programs are not run";
-                    let found = Diagnostic::unsupported(rule.at.0, message);
+                    let found = Diagnostic::unsupported(rule.at.0, PROGRAMS);
                     self.diagnostics
                         .push(found.help("write the fields as rules"));
                 }
@@ -260,8 +278,17 @@ impl Rules {
                 {
                     let message = format!("there is no table `{name}` of this kind");
                     let found = Diagnostic::error("unknown-table", rule.at.0, message);
-                    self.diagnostics
-                        .push(found.help("give the file that defines it too (ipftest: with -P)"));
+                    let mut others = self.pools.iter().flat_map(|file| &file.tables);
+                    let other = others.find(|table| table.name.as_ref() == Some(name));
+                    let help = match other.filter(|table| !table.is_of_filter()) {
+                        Some(table) => format!(
+                            "that of `role = {}` is not for filter rules: `role = ipf` or \
+                             `role = all` is",
+                            table.role.word()
+                        ),
+                        None => "give the file that defines it too (ipftest: with -P)".to_owned(),
+                    };
+                    self.diagnostics.push(found.help(help));
                 }
             }
         }
@@ -276,6 +303,14 @@ impl Rules {
     /// Prints messages from a severity on to standard error.
     pub fn tell(&self, least: Severity) {
         told::tell(&self.diagnostics, &self.sources, least);
+    }
+
+    /// What is only printed may have programs: a warning says that they aren't run.
+    pub fn only_print(&mut self) {
+        let programs = |found: &&mut Diagnostic| found.message == PROGRAMS;
+        for found in self.diagnostics.iter_mut().filter(programs) {
+            found.severity = Severity::Warning;
+        }
     }
 
     /// Errors as the end of the command.

@@ -151,11 +151,15 @@ impl Live {
         self.language
     }
 
-    /// Where nothing is enforced yet, rules to come are of HP-UX.
-    pub fn speak_hpux(&mut self) -> anyhow::Result<()> {
-        match (self.language, self.listed().is_empty()) {
+    /// Where nothing is enforced yet, or all that is gives way, rules to come are of HP-UX.
+    pub fn speak_hpux(&mut self, all_go: bool) -> anyhow::Result<()> {
+        match (self.language, all_go || self.listed().is_empty()) {
             (Language::Hpux, _) => {}
-            (Language::Ipf, true) => self.language = Language::Hpux,
+            (Language::Ipf, true) => {
+                self.language = Language::Hpux;
+                // Lists of the one language are none of the other's.
+                (self.rules.set, self.counters) = Default::default();
+            }
             (Language::Ipf, false) => {
                 let message = "the enforced rules are not of HP-UX: flush them with -Fa first";
                 return Err(failure(Exit::Usage, message));

@@ -1,8 +1,8 @@
 //! Address tables of the enforced rules, for `weir ippool`: loaded, listed, changed, taken away.
 //!
 //! In: the tables that are there, and a change. Out: other tables. A file's table takes the place
-//! of the one of the same kind and name. A change takes effect with the rules, all at once, and
-//! where rules would ask for a table that is gone, nothing changes.
+//! of the one of the same role, kind and name. A change takes effect with the rules, all at once,
+//! and where rules would ask for a table that is gone, nothing changes.
 
 use super::files::Rules;
 use crate::exit::{Exit, failure};
@@ -79,10 +79,10 @@ pub fn meant(tables: &[Table], which: &Which) -> Vec<Table> {
 }
 
 fn same(one: &Table, other: &Table) -> bool {
-    (kind(one), &one.name) == (kind(other), &other.name)
+    (kind(one), one.role, &one.name) == (kind(other), other.role, &other.name)
 }
 
-/// Adds tables; those of the same kind and name give way.
+/// Adds tables; those of the same role, kind and name give way.
 pub fn load(tables: &mut Vec<Table>, given: Vec<Table>) {
     for table in given {
         tables.retain(|known| !same(known, &table));

@@ -114,9 +114,18 @@ impl Table {
         })
     }
 
+    /// Whether filter rules see it.
+    #[must_use]
+    pub fn is_of_filter(&self) -> bool {
+        matches!(self.role, Role::Ipf | Role::All)
+    }
+
     /// How filter rules call it, if they can.
     #[must_use]
     pub fn lookup(&self) -> Option<(TableKind, Name)> {
+        if !self.is_of_filter() {
+            return None;
+        }
         let kind = match self.shape {
             Shape::Tree => TableKind::Pool,
             Shape::Hash => TableKind::Hash,
@@ -129,6 +138,7 @@ impl Table {
     #[must_use]
     pub fn map(&self) -> Option<(bool, u32)> {
         match &self.shape {
+            _ if !self.is_of_filter() => None,
             Shape::Map { out, .. } => Some((*out, self.name.as_deref()?.parse().ok()?)),
             _ => None,
         }
