@@ -186,6 +186,19 @@ fn summaries_of_limits_that_many_share_name_what_the_rule_names() {
     let each = folder.weir(&["ipfstat", "-vL", "--netns", name]).out;
     let line = "C @0:1 127.0.0.0-127.0.0.9 * 0.0.0.0 8081 1 1 (0)\n";
     assert!(each.contains(line), "{each}");
+    // Switched off, nobody is counted.
+    let limits = |word: &str| {
+        folder
+            .weir(&["ipf", "--netns", name, "-m", word])
+            .expect(0)
+            .out
+    };
+    assert_eq!(limits("q"), "dca\tcurrent 1\n");
+    assert_eq!(limits("d"), "");
+    assert!(connects(&netns, 8081) && connects(&netns, 8082));
+    assert_eq!(limits("t"), "");
+    assert_eq!(limits("q"), "dca\tcurrent 1\n");
+    assert!(!connects(&netns, 8081), "above the limit again");
 }
 
 #[test]

@@ -252,6 +252,38 @@ fn discovery_is_of_ipv6s_own_icmp() {
 }
 
 #[test]
+fn ports_without_their_sign_are_told() {
+    let wrong = told("block in proto tcp from any port 80 to any\n")
+        .expect(1)
+        .err;
+    assert!(wrong.contains("one port alone is `port = 80`"), "{wrong}");
+}
+
+#[test]
+fn files_of_hpux_are_known_by_their_words() {
+    let folder = Folder::new();
+    folder.file(
+        "r",
+        "pass in quick proto tcp from any to any port = 80 keep limit 1\n",
+    );
+    folder.file(
+        "packets",
+        "in tcp 10.0.0.1,1 10.0.0.2,80 S\nin tcp 10.0.0.1,2 10.0.0.2,80 S\n",
+    );
+    let printed = folder.weir(&["ipf", "-nvf", "r"]).expect(0).out;
+    assert_eq!(
+        printed,
+        "pass in quick proto tcp from any to any port = 80 keep limit 1\n"
+    );
+    let test = ["ipftest", "-b", "-r", "r", "-i", "packets"];
+    assert_eq!(folder.weir(&test).expect(0).out, "pass\nblock\n");
+    // Said otherwise, they are none.
+    folder
+        .weir(&["ipf", "--dialect", "ipf", "-nvf", "r"])
+        .expect(2);
+}
+
+#[test]
 fn tables_of_translation_are_none_of_the_filters() {
     let folder = Folder::new();
     let table =

@@ -53,6 +53,9 @@ pub struct Args {
     /// Log what passes, what is blocked or what no rule matched: not there.
     #[arg(short = 'l', value_name = "pass|block|nomatch")]
     log: Vec<String>,
+    /// HP-UX: limits of connections are switched on (e), off (d), over (t), or asked for (q).
+    #[arg(short = 'm', value_name = "e|d|t|q", value_parser = ["e", "d", "t", "q"])]
+    limits: Option<String>,
     /// Only read; change nothing.
     #[arg(short = 'n')]
     nothing: bool,
@@ -183,7 +186,15 @@ fn said(live: &Live) -> Settings {
 /// `-T name` prints, `-T name=value` says another value; whether any was said.
 fn tune(args: &Args, live: &mut Live, out: &mut Output) -> anyhow::Result<bool> {
     let mut changed = false;
+    let limits = args.limits.as_deref().map(|word| match word {
+        "e" => "dca=1",
+        "d" => "dca=0",
+        "t" if said(live).limits_on => "dca=0",
+        "t" => "dca=1",
+        _ => "dca",
+    });
     let all = args.tunables.iter().flat_map(|list| list.split(','));
+    let all = all.chain(limits);
     for part in all.map(str::trim).filter(|part| !part.is_empty()) {
         let (name, value) = part
             .split_once('=')
@@ -221,11 +232,12 @@ fn change(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         swap: args.swap,
         verbose: args.verbose,
     };
-    let switches = args.disable || args.enable || args.resync || !args.tunables.is_empty();
+    let tunes = !args.tunables.is_empty() || args.limits.is_some();
+    let switches = args.disable || args.enable || args.resync || tunes;
     if change.is_nothing() && !switches {
         return Err(failure(
             Exit::Usage,
-            "nothing to do: give -f FILE, -F LIST, -s, -z, -Z or -T",
+            "nothing to do: give -f FILE, -F LIST, -s, -z, -Z, -T or -m",
         ));
     }
     let mut live = Live::open(args.netns.as_deref())?;

@@ -29,7 +29,11 @@ impl Parser<'_, '_, '_> {
         let first = self.port_number(proto)?;
         let port = match self.port_range(first, proto)? {
             Some(port) => port,
-            None => return Err(self.expected("`<>`, `><` or `:` after the first port")),
+            None => {
+                let mut found = self.expected("`<>`, `><` or `:` after the first port");
+                found.help = Some(format!("one port alone is `port = {first}`"));
+                return Err(found);
+            }
         };
         self.set_ports(product, source, &[port])
     }
