@@ -231,10 +231,42 @@ __noinline int dynamic_touch(struct walk *w, __u32 slot, __u32 directory)
 	return 1;
 }
 
+/* The packet and the one that it quotes change places: then states are found as they are for both. */
+__noinline int dynamic_exchange(struct walk *w)
+{
+	volatile __u64 *one, *other;
+
+	if (!w)
+		return 0;
+	one = (__u64 *)&w->packet;
+	other = (__u64 *)&w->about;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < sizeof(w->packet) / 8; i++) {
+		__u64 word = one[i];
+
+		one[i] = other[i];
+		other[i] = word;
+	}
+	return 0;
+}
+
+/* Whether a packet that has no state of its own quotes one that can have a state. */
+static __always_inline bool dynamic_quotes(struct walk *w, __u32 directory)
+{
+	const __u8 *image = weir_image(w->slot & 1);
+
+	if (!image || w->packet.transport != WEIR_TRANSPORT_ICMP ||
+	    !IMAGE_AT(struct weir_dynamic, image, image_mask(), directory)->icmp_errors)
+		return false;
+	return !weir_parse_embedded(&w->seen.bytes, &w->packet, &w->about) &&
+	       w->about.transport != WEIR_TRANSPORT_SHORT;
+}
+
 /* Whether a state is found under a name; nobody asks twice under one name. */
 __noinline int dynamic_look(struct walk *w, __u32 name, __u32 directory)
 {
 	__u8 *table = learned_table();
+	bool quoted = false;
 	__u32 slot;
 
 	if (!w || !table)
@@ -248,9 +280,17 @@ __noinline int dynamic_look(struct walk *w, __u32 name, __u32 directory)
 	    !((struct learned_header *)table)->count)
 		return 0;
 	slot = dynamic_find(w, name);
+	if (slot == LEARNED_NONE && dynamic_quotes(w, directory)) {
+		quoted = true;
+		dynamic_exchange(w);
+		slot = dynamic_find(w, name);
+		dynamic_exchange(w);
+	}
 	if (slot == LEARNED_NONE || !dynamic_adopt(w, slot, directory))
 		return 0;
-	dynamic_touch(w, slot, directory);
+	/* An error refreshes nothing. */
+	if (!quoted)
+		dynamic_touch(w, slot, directory);
 	w->learned = slot + 1;
 	return 1;
 }

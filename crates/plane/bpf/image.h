@@ -299,7 +299,8 @@ struct weir_dynamic {		/* layout::Dynamic */
 	__u32 states_max;
 	__u32 parents_max;
 	__u32 count;		/* rules that follow */
-	__u32 reserved[7];
+	__u32 icmp_errors;	/* an ICMP error is found by the state of the packet it quotes */
+	__u32 reserved[6];
 };
 
 struct weir_dynamic_rule {	/* layout::DynamicRule */

@@ -54,6 +54,7 @@ struct walk {
 #ifdef WEIR_DYNAMIC
 	struct weir_dynamic_rule rule;	/* whose state is being made */
 	__u32 looked;		/* name of the last look */
+	struct weir_packet about;	/* in an ICMP error */
 #else
 	struct ipf_view view;	/* the packet as IPFilter sees it */
 	struct ipf_view quoted;	/* the one in an ICMP error */

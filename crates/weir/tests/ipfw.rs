@@ -107,6 +107,57 @@ fn captures_meet_the_rules() {
 }
 
 #[test]
+fn errors_about_packets_of_a_state_pass_where_that_is_set() {
+    let folder = Folder::new();
+    let rules = "add 100 check-state\nadd 200 deny icmp from any to any\n\
+        add 300 allow udp from any to any out keep-state\nadd 400 deny ip from any to any\n";
+    let setting = "# --sysctl weir.dyn_icmp_errors=1\n";
+    folder.file("usual", rules);
+    folder.file("admits", &format!("{setting}{rules}"));
+    let query = udp((HOST, 999), (PEER, 53));
+    let answer = udp((PEER, 53), (HOST, 999));
+    let router = [198, 51, 100, 1];
+    let error = |about: &[u8], to| icmp(router, to, 3, 3, about);
+    let other = udp((HOST, 998), (PEER, 53));
+    let shots = vec![
+        shot(0, 0, 2, query.clone()),
+        // From somebody on the way, and about what the other end sent.
+        shot(0, 5_000, 1, error(&query[..28], HOST)),
+        shot(0, 5_001, 2, error(&answer[..28], PEER)),
+        // About another flow, cut short, and no error.
+        shot(0, 5_002, 1, error(&other[..28], HOST)),
+        shot(0, 5_003, 1, error(&query[..24], HOST)),
+        shot(0, 5_004, 1, icmp(router, HOST, 8, 0, &query[..28])),
+        // The errors refreshed nothing: ten seconds after the query its state is over.
+        shot(0, 9_000, 1, error(&query[..28], HOST)),
+        shot(0, 10_500, 1, error(&query[..28], HOST)),
+    ];
+    pcapng(&folder.0.join("capture"), &["em0"], &shots);
+    let rules = |file: &str| -> Vec<u64> {
+        let args = ["replay", "--dialect", "ipfw", "--json", file, "capture"];
+        let records = folder.weir(&args).expect(0).records();
+        records
+            .iter()
+            .map(|one| one["rule"].as_u64().unwrap())
+            .collect()
+    };
+    assert_eq!(rules("usual"), [300, 200, 200, 200, 200, 200, 200, 200]);
+    assert_eq!(rules("admits"), [300, 300, 300, 200, 200, 200, 300, 200]);
+    let shown = folder.weir(&["show", "admits"]).expect(0).out;
+    assert!(shown.starts_with(setting), "{shown}");
+    // What errors quote is nothing that packets are compared by.
+    for args in [
+        &["diff", "usual", "admits"][..],
+        &["convert", "admits", "--to", "iptables", "--family", "ipv4"],
+        &["check", "--unreachable", "admits"],
+    ] {
+        let run = folder.weir(args);
+        assert!(run.code != Some(0), "{run:?}");
+        assert!(run.err.contains("weir.dyn_icmp_errors=1"), "{run:?}");
+    }
+}
+
+#[test]
 fn listings_read_back_and_single_commands_are_checked() {
     let folder = Folder::new();
     folder.file("rules", RULES);

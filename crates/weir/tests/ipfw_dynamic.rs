@@ -220,3 +220,38 @@ fn packets_of_a_state_are_called_wherever_it_is_found() {
     assert!(of(1010) >= 2 && of(300) >= 1);
     assert_eq!((of(100), of(1030)), (0, 0));
 }
+
+#[test]
+fn errors_about_packets_of_a_state_reach_who_sent_them() {
+    if !kernel("errors_about_packets_of_a_state_reach_who_sent_them") {
+        return;
+    }
+    let [client, host] = ["ic", "ih"].map(|end| Namespace::new(&["ipfwerr", end].concat()));
+    cable(
+        (&client, "veth0", "10.77.0.1/24"),
+        (&host, "veth0", "10.77.0.2/24"),
+    );
+    let folder = Folder::new();
+    let rules = "add 100 check-state\nadd 200 deny icmp from any to any\n\
+        add 300 allow udp from me to any 9 out keep-state\nadd 400 deny ip from any to any\n";
+    folder.file("rules", rules);
+    let apply = |more: &[&str]| {
+        let args = [&["apply", "--netns", &client.0, "rules"][..], more].concat();
+        folder.weir(&args).expect(0);
+    };
+    // Nobody listens there: the second word meets the error about the first one.
+    let script = "exec 3<>/dev/udp/10.77.0.2/9; echo a >&3; sleep 0.3; echo b >&3";
+    let is_told = || client.run(&["bash", "-c", script]).err.contains("refused");
+    apply(&[]);
+    assert!(!is_told());
+    assert!(counted(&folder, &client, 200) >= 1);
+    apply(&["--sysctl", "weir.dyn_icmp_errors=1"]);
+    assert!(is_told());
+    // It counts where the flow was noted: a word, an error, and the other word.
+    assert_eq!(counted(&folder, &client, 200), 0);
+    assert!(counted(&folder, &client, 300) >= 2);
+    // A change of rules keeps the setting.
+    ipfw(&folder, &client, "add 150 count ip from any to any");
+    assert!(is_told());
+    assert_eq!(counted(&folder, &client, 200), 0);
+}

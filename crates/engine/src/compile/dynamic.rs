@@ -60,6 +60,7 @@ pub fn directory(policy: &Policy) -> Directory {
         states_max: policy.states_max,
         parents_max: dynamic.parents_max,
         count: rules.len() as u32,
+        icmp_errors: u32::from(dynamic.icmp_errors),
         ..layout::Dynamic::default()
     };
     let mut out = Directory {

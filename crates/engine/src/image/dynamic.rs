@@ -21,8 +21,10 @@ pub struct Dynamic {
     pub parents_max: u32,
     /// How many rules follow.
     pub count: u32,
+    /// An ICMP error is found by the state of the packet it quotes.
+    pub icmp_errors: u32,
     /// Zero.
-    pub reserved: [u32; 7],
+    pub reserved: [u32; 6],
 }
 
 /// A rule that notes flows.

@@ -7,9 +7,10 @@
 //!
 //! Sources: RFC 791, 8200, 9293, 768, 792, 4443, 9260; behaviour of FreeBSD 13.
 
+use super::{Arrival, packet};
 use weir_policy::dialect::ipfw::Settings;
 use weir_policy::eval::ipfw::{Ip, Packet, Pass, Tcp, Unjudged, Upper, proto};
-use weir_policy::model::Family;
+use weir_policy::model::{Family, Hook};
 
 /// IPv6 extension headers and other next headers.
 mod next {
@@ -105,6 +106,10 @@ pub fn read(data: &[u8], wire: u32, met: &Met, settings: &Settings) -> Read {
         Err(None) => Read::NotIp,
         Err(Some(why)) => Read::Dropped(why),
         Ok((ip, bytes)) => Read::Packet(Box::new(Packet {
+            quoted: match settings.dyn_icmp_errors {
+                true => quoted(data, wire as u32, met),
+                false => None,
+            },
             pass: met.pass,
             recv: met.recv.clone(),
             xmit: match met.pass {
@@ -119,6 +124,18 @@ pub fn read(data: &[u8], wire: u32, met: &Met, settings: &Settings) -> Read {
             owner: None,
         })),
     }
+}
+
+/// The packet that an ICMP error quotes.
+fn quoted(data: &[u8], wire: u32, met: &Met) -> Option<Box<Packet>> {
+    let hook = match met.pass {
+        Pass::In => Hook::Prerouting,
+        Pass::Out => Hook::Output,
+    };
+    let mut arrival = Arrival::at(hook);
+    arrival.in_iface.clone_from(&met.recv);
+    arrival.out_iface.clone_from(&met.xmit);
+    Packet::quoted(&packet(data, wire, &arrival)?, met.pass)
 }
 
 /// A frame that holds no IP packet, or any frame, judged at the link layer.
@@ -142,6 +159,7 @@ pub fn frame(met: &Met, bytes: u32, inside: Option<Packet>) -> Packet {
             bytes,
             ip: None,
             owner: None,
+            quoted: None,
         },
     }
 }

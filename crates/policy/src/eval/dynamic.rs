@@ -61,6 +61,7 @@ fn settings(policy: &Policy) -> Settings {
         dyn_short_lifetime: own.short,
         dyn_max: policy.states_max,
         dyn_parent_max: own.parents_max,
+        dyn_icmp_errors: own.icmp_errors,
         ..Settings::default()
     }
 }

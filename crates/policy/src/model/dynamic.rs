@@ -44,6 +44,8 @@ pub struct Dynamic {
     pub parents_max: u32,
     /// Both ends of TCP states that are about to end are asked whether they are still there.
     pub keep_alive: bool,
+    /// An ICMP error without a state of its own is found by that of the packet it quotes.
+    pub icmp_errors: bool,
     /// Rules that are there but off: their states stay, and are not found.
     pub off: Vec<u64>,
     /// Names of flows, by number.

@@ -92,6 +92,7 @@ fn bare(pass: Pass, interface: &str, recv: &str) -> Packet {
         bytes: 0,
         ip: None,
         owner: None,
+        quoted: None,
     }
 }
 

@@ -161,6 +161,7 @@ pub fn settings(rng: &mut Rng) -> Settings {
     let mut out = Settings {
         dyn_max: [3, 8, 1000][rng.usize(..3)],
         dyn_parent_max: [2, 100][rng.usize(..2)],
+        dyn_icmp_errors: rng.bool(),
         ..Settings::default()
     };
     if rng.bool() {

@@ -50,6 +50,8 @@ pub struct Settings {
     pub fibs: u32,
     /// weir's own: `established` asks for RST or ACK, as the manual says.
     pub established_strict: bool,
+    /// weir's own: an ICMP error about a packet of a state is found by it.
+    pub dyn_icmp_errors: bool,
 }
 
 impl Default for Settings {
@@ -77,12 +79,13 @@ impl Default for Settings {
             ether_ipfw: false,
             fibs: 1,
             established_strict: false,
+            dyn_icmp_errors: false,
         }
     }
 }
 
 /// All variables, under the names that are printed.
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 22] = [
     "net.inet.ip.fw.enable",
     "net.inet.ip.fw.autoinc_step",
     "net.inet.ip.fw.one_pass",
@@ -104,6 +107,7 @@ const NAMES: [&str; 21] = [
     "net.inet6.ip6.fw.permit_single_frag6",
     "net.link.ether.ipfw",
     "weir.established_strict",
+    "weir.dyn_icmp_errors",
 ];
 
 /// A place for a variable's value.
@@ -128,6 +132,9 @@ impl Settings {
         }
         if name == "weir.established_strict" {
             return Some(Slot::Switch(&mut self.established_strict));
+        }
+        if name == "weir.dyn_icmp_errors" {
+            return Some(Slot::Switch(&mut self.dyn_icmp_errors));
         }
         let name = name
             .strip_prefix("net.inet.ip.fw.")

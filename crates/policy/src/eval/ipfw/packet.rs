@@ -125,6 +125,9 @@ pub struct Packet {
     pub ip: Option<Ip>,
     /// User and group of the local socket.
     pub owner: Option<(u32, u32)>,
+    /// Of an ICMP error the packet that it quotes, as far as that is read: for states, where
+    /// settings ask for it. Its pass and interfaces are those of the error.
+    pub quoted: Option<Box<Packet>>,
 }
 
 impl Packet {
@@ -211,7 +214,26 @@ impl Packet {
                 upper,
             }),
             owner: packet.owner,
+            quoted: Self::quoted(packet, pass),
         })
+    }
+
+    /// The packet that an ICMP error in the common form quotes; of its transport header the first
+    /// 8 bytes must be there.
+    #[must_use]
+    pub fn quoted(packet: &model::Packet, pass: Pass) -> Option<Box<Self>> {
+        let Transport::Icmp {
+            about: Some(about), ..
+        } = &packet.transport
+        else {
+            return None;
+        };
+        let mut quoted = Self::of(about, pass)?;
+        quoted.recv.clone_from(&packet.in_iface);
+        if pass == Pass::Out {
+            quoted.xmit.clone_from(&packet.out_iface);
+        }
+        Some(Box::new(quoted))
     }
 
     /// The common form of this packet's headers, as this language sees them, at PREROUTING on input

@@ -188,7 +188,9 @@ impl States {
         self.parents.retain(|key, _| !dead(key.rule));
     }
 
-    /// Looks a packet's flow up under a name (`None`: any) and refreshes what is found.
+    /// Looks a packet's flow up under a name (`None`: any) and refreshes what is found. With
+    /// `dyn_icmp_errors` an ICMP error that has no state of its own is found by that of the packet
+    /// it quotes, whichever way that went, and refreshes nothing.
     pub fn look(
         &mut self,
         name: Option<&str>,
@@ -197,19 +199,34 @@ impl States {
         usable: impl Fn(RuleId) -> bool,
     ) -> Option<Hit> {
         let key = FlowKey::of(touch.packet)?;
-        let list = self.flows.get_mut(&key.bucket())?;
-        let state = list
-            .iter_mut()
-            .find(|state| name.is_none_or(|name| state.name == name) && state.is_of(&key))?;
-        let way = state.way(&key);
-        if !usable(state.rule) {
-            return None;
+        if let Some(state) = self.find(name, &key) {
+            let way = state.way(&key);
+            if !usable(state.rule) {
+                return None;
+            }
+            state.update(touch, way, settings);
+            return Some(Hit {
+                rule: state.rule,
+                way,
+            });
         }
-        state.update(touch, way, settings);
-        Some(Hit {
-            rule: state.rule,
-            way,
-        })
+        let quoted = touch.packet.quoted.as_ref();
+        let key = FlowKey::of(quoted.filter(|_| settings.dyn_icmp_errors)?)?;
+        let state = self.find(name, &key)?;
+        // The error goes against the packet that it quotes.
+        let way = match state.way(&key) {
+            Way::Forward => Way::Reverse,
+            Way::Reverse => Way::Forward,
+        };
+        let rule = state.rule;
+        usable(rule).then_some(Hit { rule, way })
+    }
+
+    /// The newest state of a flow under a name (`None`: any).
+    fn find(&mut self, name: Option<&str>, key: &FlowKey) -> Option<&mut State> {
+        let list = self.flows.get_mut(&key.bucket())?;
+        list.iter_mut()
+            .find(|state| name.is_none_or(|name| state.name == name) && state.is_of(key))
     }
 
     /// Whether a state of this name and flow exists; refreshes it.

@@ -242,6 +242,7 @@ impl Lowering<'_> {
             short: settings.dyn_short_lifetime,
             parents_max: settings.dyn_parent_max,
             keep_alive: settings.dyn_keepalive,
+            icmp_errors: settings.dyn_icmp_errors,
             off: Vec::new(),
             names: state_names(self.set),
         };
