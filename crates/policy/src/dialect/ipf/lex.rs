@@ -144,6 +144,14 @@ impl<'a> Lexer<'a> {
                     Diagnostic::error("control-character", at, message).help("take it out"),
                 );
             }
+            // No word begins with it, and as a blank of the original it would be a part of one.
+            text if text.is_whitespace() => {
+                self.take();
+                let message = format!("U+{:04X} is no blank here", u32::from(text));
+                let at = self.span(next.start, next.end);
+                self.report(Diagnostic::error("blank", at, message).help("write a plain space"));
+                (self.glued, self.plain) = (false, false);
+            }
             '-' if self.is_arrow() => self.sign(),
             text if SINGLE_SIGNS.contains(text) => self.sign(),
             _ => self.word(),
