@@ -6,6 +6,9 @@
 //! Source: FreeBSD 13 `/etc/services`, IANA "Service Name and Transport Protocol Port Number
 //! Registry". A name that is missing here is a located error, never a guess.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 /// Lines of name, port, protocols (t tcp, u udp, s sctp, d divert), aliases. The first line of a
 /// port gives its name when printed.
 const SERVICES: &str = "\
@@ -279,6 +282,19 @@ fn services() -> impl Iterator<Item = Service> {
     })
 }
 
+/// Port and protocols of each name and alias, in the order of the table: words of rules that may
+/// be ports are looked up by the ten thousand.
+static BY_NAME: LazyLock<HashMap<&str, Vec<(u16, &str)>>> = LazyLock::new(|| {
+    let mut all: HashMap<_, Vec<_>> = HashMap::new();
+    for service in services() {
+        for name in service.aliases.chain([service.name]) {
+            let entry = (service.port, service.protocols);
+            all.entry(name).or_default().push(entry);
+        }
+    }
+    all
+});
+
 /// The letter of a protocol in the table; other protocols have no services.
 fn letter(protocol: u16) -> Option<char> {
     match protocol {
@@ -300,10 +316,11 @@ pub fn port(name: &str, protocol: u16) -> Option<u16> {
         0 => None,
         other => Some(letter(other)?),
     };
-    services()
-        .filter(|service| letter.is_none_or(|l| service.protocols.contains(l)))
-        .find(|service| service.name == name || service.aliases.clone().any(|a| a == name))
-        .map(|service| service.port)
+    let all = BY_NAME.get(name)?;
+    let found = all
+        .iter()
+        .find(|(_, protocols)| letter.is_none_or(|l| protocols.contains(l)));
+    found.map(|(port, _)| *port)
 }
 
 /// The name of a port; protocol 0 takes any.
