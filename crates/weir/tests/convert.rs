@@ -18,13 +18,27 @@ COMMIT
 #[test]
 fn what_would_differ_is_told_by_a_packet_in_words() {
     let folder = Folder::new();
+    folder.file(
+        "reset.ipf",
+        "block return-rst out quick on eth0 proto tcp from any to any port = 113\npass out all\n",
+    );
+    let run = folder
+        .weir(&["convert", "reset.ipf", "--to", "ipfw"])
+        .expect(3);
+    let example = "for example hook=OUTPUT out=eth0 tcp 192.0.2.1:40000 > 198.51.100.7:113 syn";
+    assert!(run.err.contains(example), "{}", run.err);
+}
+
+#[test]
+fn resets_that_nobody_gets_make_no_difference() {
+    let folder = Folder::new();
     let reset = "-A INPUT -p tcp -j REJECT --reject-with tcp-reset\nCOMMIT\n";
     folder.file("reset.v4", &HOST.replace("COMMIT\n", reset));
     let run = folder
         .weir(&["convert", "reset.v4", "--to", "ipfw", "--host"])
-        .expect(3);
-    let example = "for example hook=INPUT in=eth0 tcp 192.0.2.1:40000 > 198.51.100.7:0 rst";
-    assert!(run.err.contains(example), "{}", run.err);
+        .expect(0);
+    let line = "add 00500 reset tcp from any to any in\n";
+    assert!(run.out.contains(line), "{}", run.out);
 }
 
 #[test]
