@@ -165,7 +165,7 @@ impl Agent {
         let Some(mut reader) = self.rejects.take() else {
             return;
         };
-        let marks = (self.plane.instance()).is_ok_and(swap::answers_pass);
+        let marks = self.plane.instance().is_ok_and(swap::answers_pass);
         reader.consume(BATCH, |event| {
             // What a program of this host sent: its answer comes in past the lists, too.
             let mark = match marks && event.key.hook == Hook::Output as u8 {

@@ -4,7 +4,7 @@
 //! says what these tell of packets that went a short way. Out: numbers by direction; `None` where
 //! the counters can't tell one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::mem::offset_of;
 
 use weir_engine::image::layout::{
@@ -93,9 +93,9 @@ struct Lists {
     nomatch: BTreeSet<u32>,
     /// Counters of the looks at states, by family.
     looks: [BTreeSet<u32>; 2],
-    /// Whether each counter of an accepting entry stands in no other.
-    accepts: BTreeMap<u32, bool>,
-    /// Counters that other entries have.
+    /// Counters of rules that accept.
+    accepts: BTreeSet<u32>,
+    /// Counters that count other things.
     others: BTreeSet<u32>,
     any: bool,
 }
@@ -151,7 +151,7 @@ impl Lists {
                     _ => read(image, entry.rule + at * 4)?,
                 };
                 if entry.verdict == ACCEPT && at + 1 == entry.rules {
-                    self.accepts.insert(rule, true);
+                    self.accepts.insert(rule);
                 } else {
                     self.others.insert(rule);
                 }
@@ -162,8 +162,8 @@ impl Lists {
 
     /// The sum of counters that only count what passes; `None` where one counts other things too.
     fn accepted(&self, packets: impl Fn(u32) -> u64) -> Option<u64> {
-        let pure = self.accepts.keys().all(|rule| !self.others.contains(rule));
-        pure.then(|| self.accepts.keys().map(|&rule| packets(rule)).sum())
+        let pure = self.accepts.is_disjoint(&self.others);
+        pure.then(|| self.accepts.iter().map(|&rule| packets(rule)).sum())
     }
 }
 
@@ -219,7 +219,7 @@ impl Plane {
     pub fn tally(&self) -> Result<Option<Tally>> {
         let instance = self.instance()?;
         let slot = swap::active(instance);
-        if swap::hooks(instance, slot) & hooks::ANSWERS_PASS == 0 {
+        if !swap::answers_pass(instance) {
             return Ok(None);
         }
         let images = instance.map("images");

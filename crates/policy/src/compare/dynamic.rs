@@ -13,7 +13,7 @@ use super::noting::{are_few, reversed};
 use super::space::{Space, Unknown};
 use super::state::{Change, Effect, Flows, Who};
 use super::walk::{Matched, Walk};
-use crate::model::{Cond, DynamicTest, Family, LearnerId, RejectKind, Rule, RuleId, Verdict};
+use crate::model::{Cond, DynamicTest, Family, LearnerId, Rule, RuleId, Verdict};
 
 /// The name that stands for all.
 const ANY: u32 = 0;
@@ -344,12 +344,6 @@ impl Walk<'_, '_> {
             let learner = &self.policy.learners[learner.0 as usize];
             let verdict = learner.verdict(self.space.family);
             let who: Who = self.who(learner.rule);
-            let mut drops = NO;
-            if verdict == Verdict::Reject(RejectKind::TcpReset) {
-                let resettable = self.space.resettable()?;
-                drops = self.space.diagram.without(here, resettable)?;
-            }
-            live = self.change(drops, live, &Change::Decide(Verdict::Drop, who))?;
             live = self.change(here, live, &Change::Decide(verdict, who))?;
         }
         Ok(live)

@@ -114,7 +114,7 @@ pub enum Refusal {
 }
 
 /// Refuses policies with rules for frames, and those that ask what ICMP errors quote.
-fn without_frames(policies: &[&Policy]) -> Result<(), Refusal> {
+fn comparable(policies: &[&Policy]) -> Result<(), Refusal> {
     let mut roots = policies.iter().flat_map(|policy| &policy.roots);
     let mut dynamic = policies.iter().filter_map(|policy| policy.dynamic.as_ref());
     if roots.any(Root::is_of_frames) {
@@ -128,7 +128,7 @@ fn without_frames(policies: &[&Policy]) -> Result<(), Refusal> {
 
 /// Compares two policies.
 pub fn compare(old: &Policy, new: &Policy, options: &Options) -> Result<Comparison, Refusal> {
-    without_frames(&[old, new])?;
+    comparable(&[old, new])?;
     let mut names = [old, new].map(|policy| Names::of(policy, options.compared.logs));
     let makers = Makers::of(&[old, new], options.compared.logs);
     for (names, makers) in names.iter_mut().zip(makers) {

@@ -8,7 +8,7 @@ use super::names::Names;
 use super::space::Space;
 use super::state::States;
 use super::walk::{Notes, Walk};
-use super::{PATHS, Refusal, has_rules, without_frames};
+use super::{PATHS, Refusal, comparable, has_rules};
 use crate::model::{Family, Policy, Rule, RuleId};
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub struct Unreached {
 
 /// Finds them.
 pub fn unreached(policy: &Policy, nodes: usize) -> Result<Unreached, Refusal> {
-    without_frames(&[policy])?;
+    comparable(&[policy])?;
     let mut names = Names::of(policy, false);
     let mut reached = vec![false; policy.rule_count as usize];
     // States of ipfw that no packet has made are found by none.

@@ -61,22 +61,27 @@ fn ends(
     }
 }
 
+/// The same of one that is enforced.
+pub fn ends_of_enforced(live: &Live, limit: &Limit) -> (String, String, String) {
+    let rules = &live.rules.set.rules;
+    ends(
+        limit.family,
+        (limit.kind != 4).then_some(limit.source),
+        (limit.destination, limit.port),
+        limit.rule.and_then(|rule| rules.get(rule as usize)),
+    )
+}
+
 /// Those that are enforced.
 pub fn enforced(live: &Live) -> anyhow::Result<Vec<Listed>> {
     let limits = match live.kernel.generation() {
         Some(_) => live.kernel.plane.limits().map_err(plane_error)?,
         None => Vec::new(),
     };
-    let rules = &live.rules.set.rules;
     let listed = |limit: &Limit| Listed {
         letter: letter(limit.kind),
         place: place_of(live, limit.rule),
-        ends: ends(
-            limit.family,
-            (limit.kind != 4).then_some(limit.source),
-            (limit.destination, limit.port),
-            limit.rule.and_then(|rule| rules.get(rule as usize)),
-        ),
+        ends: ends_of_enforced(live, limit),
         configured: limit.configured,
         current: limit.current,
         exceeded: limit.exceeded,

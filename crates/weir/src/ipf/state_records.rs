@@ -3,14 +3,14 @@
 //! In: the kernel's records. Out: `STATE:NEW`, `STATE:EXPIRE`, and HP-UX's alert and summary of a
 //! limit of connections; without the date, which the writer puts in front.
 
-use super::limits::place_of;
+use super::limits::{ends_of_enforced, place_of};
 use super::live::Live;
 use serde::{Deserialize, Serialize};
 use weir_plane::records::{Kind, Record};
 use weir_plane::shares::Limit;
 use weir_policy::dialect::ipf::ast::Rule;
 use weir_policy::dialect::iptables::names::protocols;
-use weir_policy::eval::ipf::limit::{ends_of, host};
+use weir_policy::eval::ipf::limit::host;
 use weir_policy::eval::ipf::log::{clock, flags};
 use weir_policy::model::Family;
 
@@ -118,18 +118,7 @@ pub fn line(
 
 /// The summary of a limit; `first_ms` since the epoch.
 pub fn summary(limit: &Limit, live: &Live, first_ms: u64) -> String {
-    let ends = (
-        host(limit.family, limit.source),
-        host(limit.family, limit.destination),
-        limit.port.to_string(),
-    );
-    let rules = &live.rules.set.rules;
-    let rule = limit.rule.and_then(|rule| rules.get(rule as usize));
-    let (source, destination, port) = match (limit.kind, rule) {
-        // All that the rule is for share it.
-        (4, Some(rule)) => ends_of(rule),
-        _ => ends,
-    };
+    let (source, destination, port) = ends_of_enforced(live, limit);
     format!(
         "LIMIT LOG {source},* -> {destination},{port} PR tcp Type {} Configured {} Current {} \
          Exceeded {} {} First Time {}",

@@ -5,6 +5,7 @@
 //! here; lines of the table, of 16 places each, stand for its buckets.
 
 use super::live::Live;
+use super::statistics::number;
 use crate::exit::Exit;
 use crate::kernel::plane_error;
 use crate::output::Output;
@@ -167,8 +168,7 @@ fn old(known: &Known) -> Vec<String> {
         (Some(counts.expired.saturating_sub(counts.ended)), "expired"),
         (Some(counts.ended), "closed"),
     ] {
-        let value = value.map_or_else(|| "-".to_owned(), |value| value.to_string());
-        lines.push(format!("\t{value} {label}"));
+        lines.push(format!("\t{} {label}", number(value)));
     }
     lines.push(format!("State logging {}", logging(known)));
     lines.extend(buckets(&known.lines));

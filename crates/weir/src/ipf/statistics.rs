@@ -260,7 +260,7 @@ fn new(summary: &Summary) -> Vec<String> {
 }
 
 /// A number, or that it isn't known.
-fn number(value: Option<u64>) -> String {
+pub(super) fn number(value: Option<u64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
