@@ -2,6 +2,7 @@
 //! that ask for it, the time of each rule's last match.
 
 use crate::load::Instance;
+use crate::plane::GoingOn;
 use weir_engine::image::layout::FEATURE_TIMES;
 
 /// Bytes of a counter: packets and bytes.
@@ -37,17 +38,43 @@ pub fn preset(instance: &Instance, slot: u32, values: &[(u64, u64)]) {
     }
 }
 
-/// Add to the counters of a slot what these numbers have beyond earlier ones.
-pub fn add(instance: &Instance, slot: u32, before: &[(u64, u64)], after: &[(u64, u64)]) {
+/// Add to the counters of a slot.
+pub fn add(instance: &Instance, slot: u32, more: &[(u64, u64)]) {
     let map = instance.map("counters");
-    for (rule, (before, after)) in before.iter().zip(after).enumerate() {
+    for (rule, (packets, bytes)) in more.iter().enumerate() {
         let at = place(instance, slot, 0, rule as u32);
-        for (offset, more) in [(0, after.0 - before.0), (8, after.1 - before.1)] {
+        for (offset, more) in [(0, *packets), (8, *bytes)] {
             if more > 0 {
                 map.memory().add64(at + offset, more);
             }
         }
     }
+}
+
+/// What counters have beyond an earlier reading.
+pub fn beyond(before: &[(u64, u64)], after: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let pairs = before.iter().zip(after);
+    // Nothing counts backwards but a rule that was zeroed meanwhile.
+    let more = |(before, after): (&(u64, u64), &(u64, u64))| {
+        (
+            after.0.saturating_sub(before.0),
+            after.1.saturating_sub(before.1),
+        )
+    };
+    pairs.map(more).collect()
+}
+
+/// What rules that go on with the counters of others have not counted yet, by rule. The others are
+/// those of a slot of an instance.
+pub fn missed((instance, slot): (&Instance, u32), going_on: GoingOn<'_>) -> Vec<(u64, u64)> {
+    if going_on.was.is_empty() {
+        return Vec::new();
+    }
+    let rules = (going_on.counted.len() as u32).min(instance.settings.rule_capacity);
+    let more = beyond(going_on.counted, &read(instance, slot, rules));
+    let of = |was: &Option<u32>| was.and_then(|was| more.get(was as usize));
+    let missed = going_on.was.iter().map(|was| of(was).copied());
+    missed.map(Option::unwrap_or_default).collect()
 }
 
 /// Let one rule's counter begin at zero.

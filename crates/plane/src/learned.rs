@@ -2,15 +2,17 @@
 //!
 //! In: the map. Out: the states that live, read while packets go on changing them.
 
+use std::collections::HashMap;
 use std::mem::offset_of;
 
+use weir_engine::image::layout::FEATURE_DYNAMIC;
 use weir_policy::model::Family;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::clock;
 use crate::error::Result;
 use crate::load::{Instance, Map};
-use crate::plane::Plane;
+use crate::plane::{GoingOn, Plane};
 
 /// Places for entries.
 pub(crate) const SLOTS: usize = LINES * 16;
@@ -184,6 +186,45 @@ pub struct Lines {
 pub(crate) fn begin(learned: &Map, slot: u32) {
     let at = size_of::<Header>() + slot as usize * 4 * LEARNERS;
     learned.memory().zero(at, 4 * LEARNERS);
+}
+
+/// Lets states of the policy before be those of the rules that go on in the policy in force:
+/// packets are logged there, and its limits count them. No packet may be judged by the policy
+/// before. A state that ends in the same moment may count until the next policy comes.
+pub(crate) fn go_on(instance: &Instance, before: u32, going_on: GoingOn<'_>) {
+    let dynamic = instance.settings.features & FEATURE_DYNAMIC != 0;
+    let Some(learned) = instance.learned.as_ref().filter(|_| !dynamic) else {
+        return;
+    };
+    let numbers = going_on.learners.iter().enumerate();
+    let learners: HashMap<u32, u32> = numbers.map(|(at, rule)| (*rule, at as u32)).collect();
+    let rules = going_on.was.iter().enumerate();
+    let now: HashMap<u32, (u32, u32)> = rules
+        .filter_map(|(rule, was)| {
+            let rule = rule as u32;
+            Some(((*was)?, (rule, *learners.get(&rule)?)))
+        })
+        .collect();
+    let active = crate::swap::active(instance);
+    let number = crate::swap::generation(instance, active);
+    let counts = size_of::<Header>() + active as usize * 4 * LEARNERS;
+    let memory = learned.memory();
+    for slot in (0..SLOTS).filter(|slot| tag(learned, *slot) != 0) {
+        let mut entry = Entry::new_zeroed();
+        let at = ENTRIES_AT + slot * size_of::<Entry>();
+        memory.read(at, entry.as_mut_bytes());
+        let own = entry.used == 1 && entry.generation == before;
+        let Some((rule, learner)) = now.get(&entry.rule).filter(|_| own) else {
+            continue;
+        };
+        memory.store32(at + offset_of!(Entry, rule), *rule);
+        memory.store32(at + offset_of!(Entry, learner), *learner);
+        if (*learner as usize) < LEARNERS {
+            memory.add32(counts + *learner as usize * 4, 1);
+        }
+        // The last: whoever takes the state away looks here whose count is to be lowered.
+        memory.store32(at + offset_of!(Entry, generation), number);
+    }
 }
 
 pub(crate) fn tag(learned: &Map, slot: usize) -> u32 {

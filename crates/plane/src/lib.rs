@@ -43,7 +43,7 @@ pub mod written;
 
 pub use agent::Agent;
 pub use error::{PlaneError, Result};
-pub use plane::{Applied, ApplyOptions, Plane, Status};
+pub use plane::{Applied, ApplyOptions, GoingOn, Plane, Status};
 pub use swap::Policy;
 
 /// For tests: whether kernel tests can run here. Says loudly when not; with `WEIR_REQUIRE_KERNEL=1`

@@ -13,7 +13,7 @@ use crate::abi::{Control, REASONS};
 use crate::ahead::Ahead;
 use crate::attach;
 use crate::counters;
-use crate::error::{PlaneError, Result};
+use crate::error::{PlaneError, Result, system};
 use crate::features;
 use crate::load::{Capacity, Instance, Learning, families, load, tracks};
 use crate::locals;
@@ -21,6 +21,7 @@ use crate::needs;
 use crate::pin::{self, Folder, Pinned};
 use crate::space::Space;
 use crate::swap::{self, Policy};
+use crate::sys::memory::grace_period;
 use crate::wayback;
 use weir_engine::image::layout::FEATURE_DYNAMIC;
 
@@ -41,12 +42,26 @@ pub struct ApplyOptions<'a> {
     pub presets: &'a [(u64, u64)],
     /// When rules last matched, by rule ([`Plane::times`]).
     pub times: &'a [u32],
+    /// Rules that go on with the counters of others.
+    pub going_on: GoingOn<'a>,
     /// What histories remember from the start: places in their memory and bytes
     /// ([`crate::meters::carried`]).
     pub memory: &'a [(usize, Vec<u8>)],
     /// Conversations that can be tracked at once; 0 means 262,144. Only used when the programs are
     /// loaded for the first time.
     pub flows: u32,
+}
+
+/// Rules that go on with the counters of the policy in force: what these count between the reading
+/// that `presets` were made of and the switch is added to theirs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GoingOn<'a> {
+    /// That reading, by rule of the policy in force.
+    pub counted: &'a [(u64, u64)],
+    /// By rule: the one of the policy in force that it is. Empty for none.
+    pub was: &'a [Option<u32>],
+    /// By learner: its rule. States of rules that go on are theirs.
+    pub learners: &'a [u32],
 }
 
 /// What an apply did.
@@ -304,6 +319,14 @@ fn replace(
     crate::meters::preset(&current.instance, slot, options.memory);
     locals::write(&current.instance, &locals::read()?);
     exchange(&current, policy.hooks)?;
+    if !options.going_on.was.is_empty() {
+        grace_period().map_err(system("waiting for running programs to end"))?;
+        let instance = &current.instance;
+        let missed = counters::missed((instance, 1 - slot), options.going_on);
+        counters::add(instance, slot, &missed);
+        let old = swap::generation(instance, 1 - slot);
+        crate::learned::go_on(instance, old, options.going_on);
+    }
     Ok(current)
 }
 
@@ -374,10 +397,17 @@ fn grow(
         return Err(error);
     }
     let path = folder.finish(instance_number, &built)?;
+    if let Some(old) = &old {
+        // From here on packets are counted in the new one.
+        let from = (&*old.instance, swap::active(&old.instance));
+        counters::add(&instance, slot, &counters::missed(from, options.going_on));
+    }
     swap::flip(&instance);
     if let Some(old) = old {
+        let number = swap::generation(&old.instance, swap::active(&old.instance));
         swap::keep_previous(&old.instance, &instance)?;
         pin::remove(&old.path)?;
+        crate::learned::go_on(&instance, number, options.going_on);
     }
     Ok(Pinned {
         number: instance_number,

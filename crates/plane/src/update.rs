@@ -16,7 +16,7 @@ use crate::abi::{Control, Lane};
 use crate::counters;
 use crate::error::{PlaneError, Result, system};
 use crate::load::{Instance, Learning, families};
-use crate::plane::{ApplyOptions, Plane};
+use crate::plane::{ApplyOptions, GoingOn, Plane};
 use crate::swap::{self, Policy};
 use crate::sys::memory::grace_period;
 
@@ -165,7 +165,7 @@ impl Slots {
         if had_policy {
             grace_period().map_err(system("waiting for running programs to end"))?;
             let after = counters::read(instance, old, rules);
-            counters::add(instance, to.slot, &before, &after);
+            counters::add(instance, to.slot, &counters::beyond(&before, &after));
             forget(instance, old);
         }
         Ok(())
@@ -228,15 +228,16 @@ impl Plane {
             presets: &before,
             times: &times,
             memory: &[(0, memory)],
+            going_on: GoingOn {
+                counted: &before,
+                was: &(0..rules).map(Some).collect::<Vec<_>>(),
+                learners: &[],
+            },
             flows: 0,
         };
         self.apply(&policy, options)?;
         let grown = Arc::clone(&self.current.as_ref().ok_or(PlaneError::Nothing)?.instance);
-        let own = swap::active(&grown);
-        // What was counted while the larger maps were made.
-        let after = counters::read(&instance, slot, rules);
-        counters::add(&grown, own, &before, &after);
-        forget(&grown, 1 - own);
+        forget(&grown, 1 - swap::active(&grown));
         Ok((
             Slots::of(&grown, number, hooks, history),
             InForce::of(&grown),

@@ -156,7 +156,7 @@ add 500 allow ip from any to any
     let mut sources = Sources::new();
     let id = sources.add("rules", text);
     let mut set = read_rules(text, id, &NoNames, Settings::default()).ruleset;
-    assert!(set.asks_for_owners());
+    assert_eq!(set.asked_owners(), [0x0a09_0901, 0x0a09_0902]);
     assert!(lower(&set, &sources, Lowering::default()).0.is_none());
     // Two interfaces have the first address, nobody has the second.
     let owners = ["eth0", "eth1"].map(|name| (name.to_owned(), 0x0a09_0901));

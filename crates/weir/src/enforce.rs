@@ -7,8 +7,8 @@
 
 use crate::agent;
 use crate::exit::{Exit, failure};
-use crate::input::Loaded;
-use crate::kernel::{self, Kernel};
+use crate::input::{self, Answers, Loaded};
+use crate::kernel::{self, Counts, Kernel};
 use crate::nat::{self, NatTable};
 use crate::state::{Pending, Saved, Store, boot_time_ms};
 use weir_engine::compile::Compiled;
@@ -27,6 +27,10 @@ pub struct How {
     pub counters: Vec<(u64, u64)>,
     /// When rules last matched, by rule id ([`weir_plane::Plane::times`]); empty for never.
     pub times: Vec<u32>,
+    /// What counters of the enforced rules were when those above were made of them, by rule id.
+    pub counted: Vec<(u64, u64)>,
+    /// By rule id: the enforced rule that it is, so that nothing counted meanwhile is lost.
+    pub was: Vec<Option<u32>>,
 }
 
 /// What was done.
@@ -58,6 +62,17 @@ fn nat_previous(family: Family) -> &'static str {
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
+/// What changes rule by rule is no trial; where one is on, this says so.
+pub fn refuse_on_trial(store: &Store) -> anyhow::Result<()> {
+    match store.pending()? {
+        None => Ok(()),
+        Some(_) => {
+            let message = "the policy is on trial: `weir confirm` it, or wait until it goes back";
+            Err(failure(Exit::Negative, message))
+        }
+    }
+}
+
 /// Puts a policy in force.
 pub fn apply(
     kernel: &mut Kernel,
@@ -88,7 +103,7 @@ pub fn apply_locked(
     let next = previous.map_or(1, |previous| previous + 1);
     // The policy that a new trial returns to is the last one that was confirmed.
     let fallback = match trial {
-        Some(trial) if Some(trial.generation) == previous => trial.previous,
+        Some(trial) if trial.is_of(previous) => trial.previous,
         _ => previous,
     };
     for table in &how.nat {
@@ -98,6 +113,7 @@ pub fn apply_locked(
     let start_trial = |store: &Store, seconds: u64| {
         store.set_pending(&Pending {
             generation: next,
+            renewed: None,
             previous: fallback,
             deadline_ms: boot_time_ms() + seconds * 1000,
         })
@@ -131,6 +147,70 @@ pub fn apply_locked(
     })
 }
 
+/// Where rules ask for addresses of interfaces that are others now: lets the same policy go on with
+/// these, under the next generation, with its counters and on trial as long as before. Tells the
+/// generation. For somebody who holds the lock of the store.
+pub fn follow_addresses(kernel: &mut Kernel) -> anyhow::Result<Option<u32>> {
+    kernel.refresh()?;
+    let Some(generation) = kernel.generation() else {
+        return Ok(None);
+    };
+    let names = kernel.store.names(generation)?;
+    let Some(names) = names.filter(Answers::ask_for_interfaces) else {
+        return Ok(None);
+    };
+    let present = names.as_it_is_now();
+    if present == names {
+        return Ok(None);
+    }
+    let Some(mut saved) = kernel.store.load(generation)? else {
+        return Ok(None);
+    };
+    saved.names = present;
+    let loaded = input::load_saved(&saved)?;
+    let compiled = loaded.compile()?;
+    let rules = loaded.policy()?.rule_count;
+    let counted = kernel.counters(rules)?;
+    let counted: Vec<(u64, u64)> = counted.iter().map(|c| (c.packets, c.bytes)).collect();
+    let how = How {
+        counters: counted.clone(),
+        times: kernel.times(rules)?.0,
+        counted,
+        was: (0..rules).map(Some).collect(),
+        ..How::default()
+    };
+    let next = generation + 1;
+    let trial = kernel
+        .store
+        .pending()?
+        .filter(|t| t.is_of(Some(generation)));
+    kernel.store.save(next, &saved)?;
+    if let Some(trial) = &trial {
+        // Whichever of the two is in force when this process ends is on trial.
+        kernel.store.set_pending(&Pending {
+            generation,
+            renewed: Some(next),
+            ..*trial
+        })?;
+    }
+    kernel.keep_early();
+    if let Err(error) = put_in_force(kernel, &loaded, &compiled, next, &how) {
+        let _ = take_back(kernel, Some(generation), trial.as_ref());
+        return Err(error);
+    }
+    if let Some(trial) = &trial {
+        kernel.store.set_pending(&Pending {
+            generation: next,
+            renewed: None,
+            ..*trial
+        })?;
+    }
+    let fallback = trial.and_then(|trial| trial.previous);
+    let keep: Vec<u32> = [Some(next), fallback].into_iter().flatten().collect();
+    kernel.store.prune(&keep)?;
+    Ok(Some(next))
+}
+
 /// Nat tables, then the policy; without the policy the nat tables of before.
 fn put_in_force(
     kernel: &mut Kernel,
@@ -144,7 +224,13 @@ fn put_in_force(
         false => how.counters.clone(),
     };
     let before = exchange_nat(kernel, &how.nat, how.confirm_seconds.is_some())?;
-    let swapped = kernel.swap(loaded, compiled, next, (&presets, &how.times));
+    let counts = Counts {
+        presets: &presets,
+        times: &how.times,
+        counted: &how.counted,
+        was: &how.was,
+    };
+    let swapped = kernel.swap(loaded, compiled, next, &counts);
     if swapped.is_err() {
         for table in &before {
             // The swap's error is the one to tell.
@@ -222,17 +308,18 @@ pub fn confirm(kernel: &mut Kernel) -> anyhow::Result<Option<u32>> {
     let Some(trial) = kernel.store.pending()? else {
         return Ok(None);
     };
-    if kernel.generation() != Some(trial.generation) {
+    let generation = kernel.generation();
+    let Some(generation) = generation.filter(|_| trial.is_of(generation)) else {
         // The process that applied it died before the switch: the old policy is in force.
         kernel.store.clear_pending()?;
         return Ok(None);
-    }
+    };
     kernel.store.clear_pending()?;
     for family in FAMILIES {
         kernel.store.forget(nat_previous(family))?;
     }
-    kernel.store.prune(&[trial.generation])?;
-    Ok(Some(trial.generation))
+    kernel.store.prune(&[generation])?;
+    Ok(Some(generation))
 }
 
 /// Ends a trial whose time is over. Tells whether it did; while somebody else is at work, it waits
@@ -249,7 +336,7 @@ pub fn end_trial(kernel: &mut Kernel, now_ms: u64) -> anyhow::Result<bool> {
         return Ok(false);
     };
     let mut nat = Ok(());
-    if kernel.generation() == Some(trial.generation) {
+    if trial.is_of(kernel.generation()) {
         match trial.previous {
             Some(previous) => kernel.return_to(previous)?,
             None => {

@@ -15,7 +15,7 @@ use weir_plane::PlaneError;
 use weir_plane::hooks::{self, Early};
 use weir_plane::meters::{self, MeterMemory};
 use weir_plane::swap::Policy as KernelPolicy;
-use weir_plane::{ApplyOptions, Plane};
+use weir_plane::{ApplyOptions, GoingOn, Plane};
 use weir_policy::dialect::ipfw::shaping;
 use weir_policy::model::{Counters, Hook, Root, Shape, Table};
 
@@ -24,6 +24,19 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Classes that packets wait in, and what meters remember by their names.
 type Shaped = (Option<Shape>, BTreeMap<String, MeterMemory>);
+
+/// What counters begin with, by rule id: nothing for zeros.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts<'a> {
+    /// Packets and bytes.
+    pub presets: &'a [(u64, u64)],
+    /// When rules last matched ([`Plane::times`]).
+    pub times: &'a [u32],
+    /// What counters of the enforced rules were when those above were made of them.
+    pub counted: &'a [(u64, u64)],
+    /// The enforced rule that a rule is, and goes on as.
+    pub was: &'a [Option<u32>],
+}
 
 /// A namespace with, or ready for, a policy.
 pub struct Kernel {
@@ -101,14 +114,13 @@ impl Kernel {
         }
     }
 
-    /// Puts a compiled policy in force under a generation. Counters and times of last matches start
-    /// from `presets`, by rule.
+    /// Puts a compiled policy in force under a generation.
     pub fn swap(
         &mut self,
         loaded: &Loaded,
         compiled: &Compiled,
         generation: u32,
-        (presets, times): (&[(u64, u64)], &[u32]),
+        counts: &Counts<'_>,
     ) -> anyhow::Result<()> {
         let policy = loaded.policy()?;
         let mut kernel_policy = KernelPolicy::of(policy, compiled);
@@ -130,10 +142,16 @@ impl Kernel {
                 .shape(shape, before.as_ref())
                 .map_err(plane_error)?;
         }
+        let learners: Vec<u32> = policy.learners.iter().map(|one| one.rule.0).collect();
         let options = ApplyOptions {
             number: generation,
-            presets,
-            times,
+            presets: counts.presets,
+            times: counts.times,
+            going_on: GoingOn {
+                counted: counts.counted,
+                was: counts.was,
+                learners: &learners,
+            },
             memory: &memory,
             flows: 0,
         };
@@ -240,7 +258,7 @@ impl Kernel {
         })?;
         let loaded = input::load_saved(&saved)?;
         let compiled = loaded.compile()?;
-        self.swap(&loaded, &compiled, generation, (&[], &[]))
+        self.swap(&loaded, &compiled, generation, &Counts::default())
     }
 
     /// Counters of the enforced policy, by rule id.

@@ -162,6 +162,14 @@ impl Mapping {
         self.half(offset).load(Ordering::Acquire)
     }
 
+    /// Add to one 32-bit word.
+    ///
+    /// # Panics
+    /// When the offset is out of bounds or not aligned.
+    pub fn add32(&self, offset: usize, more: u32) {
+        self.half(offset).fetch_add(more, Ordering::SeqCst);
+    }
+
     /// Store one 32-bit word; everything written before is seen by who sees it.
     ///
     /// # Panics

@@ -1,7 +1,8 @@
 //! The agent's loop.
 //!
 //! In: reject events, changes of addresses and interfaces, the clock. Out: answers, the plane's
-//! local addresses, classes for packets to wait in on interfaces that came, the end of a trial.
+//! local addresses, classes for packets to wait in on interfaces that came, the policy with new
+//! addresses where its rules ask for those of interfaces, the end of a trial.
 //! It ends by itself when nothing is enforced any more, when its namespace's name is gone, when
 //! another took its place, and on SIGTERM.
 
@@ -41,7 +42,7 @@ pub fn watch() -> anyhow::Result<()> {
     edit::start(&store)?;
     announce(&store)?;
     let (mut census, mut failures) = (Instant::now(), 0);
-    let mut changes = agent.changes();
+    let mut seen = (agent.changes(), None);
     while !stop.load(Ordering::Relaxed) && place.is_valid() {
         match agent.serve(TICK) {
             Ok(true) => failures = 0,
@@ -64,8 +65,9 @@ pub fn watch() -> anyhow::Result<()> {
             eprintln!("weir agent: {error:#}");
             std::thread::sleep(RETRY);
         }
-        if changes != agent.changes() && reshape(&store) {
-            changes = agent.changes();
+        let now = (agent.changes(), agent.plane().number());
+        if seen != now && keep_up(&store) {
+            seen = now;
         }
         if census.elapsed() >= CENSUS {
             census = Instant::now();
@@ -87,16 +89,24 @@ fn end_trial_when_due(store: &Store) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Gives interfaces that came what packets wait in there. False: somebody is at work, who may not
-/// have seen them; it is done later.
-fn reshape(store: &Store) -> bool {
+/// Gives interfaces that came what packets wait in there, and rules that ask for addresses of
+/// interfaces those that are there now. False: somebody is at work, who may not have seen them; it
+/// is done later.
+fn keep_up(store: &Store) -> bool {
     let Ok(Some(_lock)) = store.try_lock() else {
         return false;
     };
-    let done = Kernel::open(None).and_then(|kernel| kernel.reshape());
-    if let Err(error) = done {
-        // Rates are kept all the same; agent.log says why nothing waits there.
-        eprintln!("weir agent: {error:#}");
+    let done = Kernel::open(None).and_then(|mut kernel| {
+        kernel.reshape()?;
+        enforce::follow_addresses(&mut kernel)
+    });
+    match done {
+        Ok(None) => {}
+        Ok(Some(generation)) => {
+            eprintln!("weir agent: addresses of interfaces changed: policy {generation} has them");
+        }
+        // Rates are kept, and the rules of before enforced, all the same; agent.log says why.
+        Err(error) => eprintln!("weir agent: {error:#}"),
     }
     true
 }

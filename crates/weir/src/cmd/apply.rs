@@ -229,8 +229,7 @@ fn enforce(
         confirm_seconds: args.confirm,
         nat,
         preset_counters: args.counters,
-        counters: Vec::new(),
-        times: Vec::new(),
+        ..How::default()
     };
     enforce::apply(&mut kernel, loaded, compiled, &saved, &how)
 }

@@ -9,7 +9,7 @@ use crate::input::interface_pair;
 use crate::ipf::change::Change;
 use crate::ipf::enforce::settings_of;
 use crate::ipf::files::{Reading, Rules, are_of_hpux};
-use crate::ipf::live::Live;
+use crate::ipf::live::{Hits, Live};
 use crate::ipf::{interface_exists, tunables};
 use crate::output::Output;
 use std::path::PathBuf;
@@ -240,7 +240,7 @@ fn change(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
             "nothing to do: give -f FILE, -F LIST, -s, -z, -Z, -T or -m",
         ));
     }
-    let mut live = Live::open(args.netns.as_deref())?;
+    let mut live = Live::open_to_change(args.netns.as_deref())?;
     let hpux = match args.dialect.as_deref() {
         Some(dialect) => dialect == "hpux",
         None => are_of_hpux(&files),
@@ -258,7 +258,7 @@ fn change(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let again = args.resync && live.kernel.generation().is_some() || tuned;
     if again && (change.is_nothing() || tuned) {
         let rules = live.listed();
-        live.replace(&rules, &[])?;
+        live.replace(&rules, Hits::default())?;
     }
     if args.disable {
         live.disable()?;

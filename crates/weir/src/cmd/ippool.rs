@@ -6,7 +6,7 @@
 
 use super::ipnat::{read, tell};
 use crate::exit::{Exit, failure};
-use crate::ipf::live::Live;
+use crate::ipf::live::{Hits, Live};
 use crate::ipf::pools::{self, Which};
 use crate::output::{Output, count};
 use std::path::{Path, PathBuf};
@@ -107,7 +107,10 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
             pools::anchor(table, path);
         }
     }
-    let mut live = Live::open(args.netns.as_deref())?;
+    let mut live = match args.list || args.statistics || args.nothing {
+        true => Live::open(args.netns.as_deref())?,
+        false => Live::open_to_change(args.netns.as_deref())?,
+    };
     let before = pools::tables(&live.rules);
     if args.list {
         let tables = pools::meant(&before, &which);
@@ -122,7 +125,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     if !args.nothing && tables != before {
         live.set_pools(pools::text(tables));
         let rules = live.listed();
-        live.replace(&rules, &[])?;
+        live.replace(&rules, Hits::default())?;
     }
     // Only now it is so.
     said.map_or(Ok(()), |said| out.line(said))?;

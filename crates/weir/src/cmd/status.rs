@@ -195,7 +195,7 @@ fn answer(kernel: &Kernel) -> anyhow::Result<Answer> {
     let trial = kernel
         .store
         .pending()?
-        .filter(|t| t.generation == status.number);
+        .filter(|trial| trial.is_of(Some(status.number)));
     answer.trial_seconds_left = trial.map(|trial| trial.seconds_left(boot_time_ms()));
     answer.packets = REASONS
         .iter()

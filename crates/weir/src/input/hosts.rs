@@ -1,14 +1,16 @@
-//! Names in rules, of hosts, users, groups and control groups: asked once, answered the same ever
-//! after.
+//! Names in rules, of hosts, users, groups, control groups and interfaces: asked once, answered the
+//! same ever after.
 //!
 //! In: names. Out: sorted addresses from the system's resolver, numbers from /etc/passwd and
-//! /etc/group. The answers are kept with an applied policy, so that reading its texts again gives
-//! the same rules.
+//! /etc/group, addresses of interfaces. The answers are kept with an applied policy, so that
+//! reading its texts again gives the same rules. Those about interfaces are asked again by the
+//! agent when addresses change.
 
 use serde::{Deserialize, Serialize};
-use std::cell::RefCell;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::cell::{OnceCell, RefCell};
+use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
+use weir_plane::Address;
 use weir_policy::dialect::iptables::Names;
 use weir_policy::model::Family;
 
@@ -24,14 +26,79 @@ pub struct Answers {
     /// Numbers and depths of control groups.
     #[serde(default)]
     pub control_groups: Vec<(String, Option<(u64, u32)>)>,
+    /// Addresses of interfaces.
+    #[serde(default)]
+    pub interfaces: Vec<(String, Vec<Own>)>,
+    /// Interfaces that have an address.
+    #[serde(default)]
+    pub owners: Vec<(Ipv4Addr, Vec<String>)>,
+}
+
+/// An address of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Own {
+    /// The address.
+    pub address: IpAddr,
+    /// Length of its network's prefix; that of a host where nothing says it.
+    pub prefix: u8,
+    /// The broadcast address.
+    pub broadcast: Option<IpAddr>,
+    /// The other end, of an interface that has one.
+    pub peer: Option<IpAddr>,
+}
+
+impl Own {
+    fn of(known: &Address) -> Self {
+        let ones = |mask| match mask {
+            IpAddr::V4(four) => Ipv4Addr::to_bits(four).count_ones() as u8,
+            IpAddr::V6(six) => six.to_bits().count_ones() as u8,
+        };
+        Own {
+            address: known.address,
+            prefix: known.mask.map_or(u8::MAX, ones),
+            broadcast: known.other.filter(|_| !known.peer),
+            peer: known.other.filter(|_| known.peer),
+        }
+    }
+}
+
+impl Answers {
+    /// Whether rules ask for addresses of interfaces.
+    pub fn ask_for_interfaces(&self) -> bool {
+        !(self.interfaces.is_empty() && self.owners.is_empty())
+    }
+
+    /// The same without those about interfaces, so that they are asked again.
+    pub fn without_interfaces(&self) -> Self {
+        Answers {
+            interfaces: Vec::new(),
+            owners: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// The same questions about interfaces, answered as it is now in this namespace.
+    pub fn as_it_is_now(&self) -> Self {
+        let hosts = Hosts::known(&self.without_interfaces());
+        for (name, _) in &self.interfaces {
+            hosts.interface(name);
+        }
+        for (address, _) in &self.owners {
+            hosts.owners(*address);
+        }
+        hosts.into_answers()
+    }
 }
 
 /// Who answers.
 #[derive(Debug, Default)]
 pub struct Hosts {
     answers: RefCell<Answers>,
-    /// Whether only known names are answered.
+    /// Whether only known names are answered; interfaces are asked for all the same.
     closed: bool,
+    /// Whose interfaces; `None`: those of the present namespace.
+    netns: Option<String>,
+    addresses: OnceCell<Vec<Address>>,
 }
 
 impl Hosts {
@@ -40,12 +107,61 @@ impl Hosts {
         Hosts::default()
     }
 
+    /// Asks the system, and a namespace for its interfaces.
+    pub fn asking_in(netns: Option<&str>) -> Self {
+        Hosts {
+            netns: netns.map(str::to_owned),
+            ..Hosts::default()
+        }
+    }
+
     /// Answers as before, and nothing else.
     pub fn known(answers: &Answers) -> Self {
         Hosts {
             answers: RefCell::new(answers.clone()),
             closed: true,
+            ..Hosts::default()
         }
+    }
+
+    /// The addresses of an interface; none where there is no such interface.
+    pub fn interface(&self, name: &str) -> Vec<Own> {
+        let known = |answers: &Answers| {
+            let mut all = answers.interfaces.iter();
+            all.find(|one| one.0 == name).map(|one| one.1.clone())
+        };
+        if let Some(known) = known(&self.answers.borrow()) {
+            return known;
+        }
+        let all = self.all().iter().filter(|one| one.interface == name);
+        let own: Vec<Own> = all.map(Own::of).collect();
+        let mut answers = self.answers.borrow_mut();
+        answers.interfaces.push((name.to_owned(), own.clone()));
+        own
+    }
+
+    /// The interfaces that have an address.
+    pub fn owners(&self, address: Ipv4Addr) -> Vec<String> {
+        let known = |answers: &Answers| {
+            let mut all = answers.owners.iter();
+            all.find(|one| one.0 == address).map(|one| one.1.clone())
+        };
+        if let Some(known) = known(&self.answers.borrow()) {
+            return known;
+        }
+        let all = self.all().iter();
+        let own = all.filter(|one| one.address == IpAddr::V4(address));
+        let names: Vec<String> = own.map(|one| one.interface.clone()).collect();
+        let mut answers = self.answers.borrow_mut();
+        answers.owners.push((address, names.clone()));
+        names
+    }
+
+    fn all(&self) -> &[Address] {
+        self.addresses.get_or_init(|| {
+            let asked = weir_plane::space::interface_addresses(self.netns.as_deref());
+            asked.unwrap_or_default()
+        })
     }
 
     /// All answers so far.
@@ -171,5 +287,27 @@ mod tests {
         assert!(again.addresses("never.asked.example", Family::V4).is_err());
         assert_eq!(again.user("root"), Some(0));
         assert_eq!(again.into_answers(), answers);
+    }
+
+    #[test]
+    fn interfaces_are_asked_again_on_demand() {
+        let hosts = Hosts::asking();
+        let localhost = Ipv4Addr::LOCALHOST;
+        let own = hosts.interface("lo");
+        assert!(
+            own.iter()
+                .any(|own| own.address == localhost && own.prefix == 8)
+        );
+        assert_eq!(hosts.owners(localhost), ["lo"]);
+        let answers = hosts.into_answers();
+        assert!(answers.ask_for_interfaces());
+        assert_eq!(answers.as_it_is_now(), answers);
+        let mut past = answers.clone();
+        past.interfaces[0].1.clear();
+        past.owners[0].1.clear();
+        let hosts = Hosts::known(&past);
+        assert_eq!(hosts.interface("lo"), []);
+        assert_eq!(hosts.owners(localhost), Vec::<String>::new());
+        assert_eq!(past.as_it_is_now(), answers);
     }
 }

@@ -13,7 +13,7 @@ mod related;
 mod steering;
 pub mod told;
 
-pub use hosts::{Answers, Hosts};
+pub use hosts::{Answers, Hosts, Own};
 pub use message::{Message, messages};
 pub use read::{FileArgs, ReadingArgs, interface_pair, read_files};
 
@@ -229,12 +229,11 @@ pub fn load_texts(texts: &[SavedSource], reading: &ReadingArgs) -> anyhow::Resul
 }
 
 /// The languages whose files say nothing that the others do: IPFilter's and ipfw.
-fn lists(texts: &[SavedSource], reading: &ReadingArgs, hosts: Hosts) -> Result<Loaded, Hosts> {
+fn lists(texts: &[SavedSource], reading: &ReadingArgs, hosts: Hosts) -> Result<Loaded, Box<Hosts>> {
     let dialect = reading.dialect.as_deref();
     if crate::ipfw::are_meant(texts, dialect) {
         let allowed = reading.allow_unsupported;
-        let lowered =
-            crate::ipfw::enforce::lower_texts(texts, allowed, reading.netns.as_deref(), hosts);
+        let lowered = crate::ipfw::enforce::lower_texts(texts, allowed, hosts);
         return Ok(Loaded {
             sources: lowered.sources,
             parsed: Vec::new(),
@@ -249,14 +248,14 @@ fn lists(texts: &[SavedSource], reading: &ReadingArgs, hosts: Hosts) -> Result<L
         });
     }
     if !crate::ipf::are_meant(texts, dialect) {
-        return Err(hosts);
+        return Err(Box::new(hosts));
     }
-    let lowered = crate::ipf::enforce::lower_texts(texts, reading);
+    let lowered = crate::ipf::enforce::lower_texts(texts, reading, hosts);
     Ok(Loaded {
         sources: lowered.sources,
         parsed: Vec::new(),
         diagnostics: lowered.diagnostics,
-        answers: Answers::default(),
+        answers: lowered.answers,
         language: Language::Ipf,
         ruleset: None,
         rules: Some(lowered.rules),
@@ -266,12 +265,13 @@ fn lists(texts: &[SavedSource], reading: &ReadingArgs, hosts: Hosts) -> Result<L
 }
 
 fn lower_texts(texts: &[SavedSource], reading: &ReadingArgs) -> anyhow::Result<Loaded> {
-    let hosts = match lists(texts, reading, Hosts::asking()) {
+    let hosts = Hosts::asking_in(reading.netns.as_deref());
+    let hosts = match lists(texts, reading, hosts) {
         Ok(loaded) => {
             loaded.tell(Severity::Note);
             return Ok(loaded);
         }
-        Err(hosts) => hosts,
+        Err(hosts) => *hosts,
     };
     let mut loaded = parse(texts, reading.dialect.as_deref())?;
     loaded.lower(hosts, reading.allow_unsupported);
@@ -307,11 +307,12 @@ pub fn lower_saved(saved: &Saved) -> anyhow::Result<Loaded> {
     let reading = ReadingArgs {
         dialect: saved.dialect.clone(),
         allow_unsupported: saved.allow_unsupported,
+        since: Some(saved.applied_at),
         ..ReadingArgs::default()
     };
     let hosts = match lists(&saved.sources, &reading, Hosts::known(&saved.names)) {
         Ok(loaded) => return Ok(loaded),
-        Err(hosts) => hosts,
+        Err(hosts) => *hosts,
     };
     let mut loaded = parse(&saved.sources, saved.dialect.as_deref())?;
     loaded.lower(hosts, saved.allow_unsupported);

@@ -41,6 +41,9 @@ pub struct ReadingArgs {
     /// The namespace whose interfaces the rules are about; default: the present one.
     #[arg(skip)]
     pub netns: Option<String>,
+    /// When they were applied, in seconds since 1970; default: they are going to be.
+    #[arg(skip)]
+    pub since: Option<u64>,
 }
 
 /// Checks `OLD=NEW`.

@@ -5,7 +5,7 @@
 //! In: the options and the enforced rules. Out: other rules in force, or other inactive lists.
 
 use super::files::{Reading, Rules};
-use super::live::{Live, listed};
+use super::live::{Hits, Live, listed};
 use crate::exit::{Exit, failure};
 use crate::interfaces;
 use crate::output::Output;
@@ -71,6 +71,7 @@ impl Change<'_> {
             (live.language() == Language::Hpux).then(|| reading.family.unwrap_or(Family::V4));
         let own = |rule: &Rule| family.is_none() || rule.family == family;
         rules.retain(|rule| !(own(rule) && self.flushes(rule)));
+        let kept: Vec<String> = rules.iter().map(|rule| live.key(rule)).collect();
         let given = self.given(live, reading)?;
         if self.verbose {
             for rule in &given {
@@ -103,10 +104,16 @@ impl Change<'_> {
             self.print_hits(live, &keys, out)?;
         }
         let zeroes = self.zero || self.zero_all;
-        let zeroed: &[String] = if zeroes { &keys } else { &[] };
+        let hits = Hits {
+            zeroed: if zeroes { &keys } else { &[] },
+            kept: Some(&kept),
+        };
         match self.inactive {
             true => live.set_inactive(&rules)?,
-            false if rules != before || zeroes => live.set_active(&rules, zeroed)?,
+            // What is flushed and loaded again has no hits.
+            false if rules != before || zeroes || kept.len() < before.len() => {
+                live.set_active(&rules, hits)?;
+            }
             false => {}
         }
         if self.swap {

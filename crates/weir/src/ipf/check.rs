@@ -9,7 +9,7 @@ use crate::cmd::check::{self, NeverMatched, Size};
 use crate::cmd::show;
 use crate::exit::Exit;
 use crate::input::told::{self, summary_in_words};
-use crate::input::{Message, ReadingArgs, messages};
+use crate::input::{Hosts, Message, ReadingArgs, messages};
 use crate::output::{Output, count, report};
 use crate::state::SavedSource;
 use serde::Serialize;
@@ -69,7 +69,8 @@ fn enforced(rules: &mut Rules, args: &ReadingArgs) -> Option<Policy> {
     if rules.diagnostics.iter().any(Diagnostic::is_error) {
         return None;
     }
-    let (policy, found) = enforce::lower_rules(rules, args.netns.as_deref());
+    let hosts = Hosts::asking_in(args.netns.as_deref());
+    let (policy, found) = enforce::lower_rules(rules, &hosts, None);
     rules.diagnostics.extend(check::as_notes(found));
     policy
 }

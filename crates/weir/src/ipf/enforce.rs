@@ -6,7 +6,7 @@
 use super::check::reading_of;
 use super::files::Rules;
 use super::tunables;
-use crate::input::ReadingArgs;
+use crate::input::{Answers, Hosts, Own, ReadingArgs};
 use crate::state::SavedSource;
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -29,6 +29,8 @@ pub struct Lowered {
     pub policy: Option<Policy>,
     /// How many rules are loaded: those of `ipfstat -io` and `-a`.
     pub rules: usize,
+    /// What names in them meant.
+    pub answers: Answers,
 }
 
 /// What a language begins with where it is enforced.
@@ -76,8 +78,8 @@ fn options_of(rules: &mut Rules) -> LowerOptions {
     }
 }
 
-/// The addresses of interfaces, when a rule asks for any. A named interface without one is told.
-fn interfaces(rules: &mut Rules, netns: Option<&str>) -> InterfaceNets {
+/// The addresses of interfaces that rules ask for. A named interface without one is told.
+fn interfaces(rules: &mut Rules, hosts: &Hosts) -> InterfaceNets {
     let mut nets = InterfaceNets::new();
     let asked: Vec<(Span, Name)> = rules
         .set
@@ -90,59 +92,57 @@ fn interfaces(rules: &mut Rules, netns: Option<&str>) -> InterfaceNets {
             _ => None,
         })
         .collect();
-    if asked.is_empty() {
-        return nets;
-    }
-    for known in weir_plane::space::interface_addresses(netns).unwrap_or_default() {
-        nets.0
-            .entry(known.interface.clone())
-            .or_default()
-            .push(net_of(&known));
-    }
     for (at, name) in asked {
-        if !nets.0.contains_key(&*name) {
+        let own = hosts.interface(&name);
+        if own.is_empty() {
             let message = format!("interface `{name}` has no address here");
             let found = Diagnostic::warning("no-address", at, message);
-            let found = found.help("its address matches nothing until `weir apply` runs again");
+            let found = found.help("its address matches nothing until it has one");
             rules.diagnostics.push(found);
         }
+        let own = own.iter().map(net_of).collect();
+        nets.0.insert(name.to_string(), own);
     }
     nets
 }
 
-fn net_of(known: &weir_plane::Address) -> InterfaceNet {
+fn net_of(own: &Own) -> InterfaceNet {
     let bits = |address: IpAddr| match address {
         IpAddr::V4(four) => u128::from(four.to_bits()),
         IpAddr::V6(six) => six.to_bits(),
     };
     InterfaceNet {
-        family: match known.address {
+        family: match own.address {
             IpAddr::V4(_) => Family::V4,
             IpAddr::V6(_) => Family::V6,
         },
-        address: bits(known.address),
-        prefix: known
-            .mask
-            .map_or(u8::MAX, |mask| bits(mask).count_ones() as u8),
-        broadcast: known.other.filter(|_| !known.peer).map(bits),
-        peer: known.other.filter(|_| known.peer).map(bits),
+        address: bits(own.address),
+        prefix: own.prefix,
+        broadcast: own.broadcast.map(bits),
+        peer: own.peer.map(bits),
     }
 }
 
-/// The policy of rules that are read and right, and what of them can't be enforced.
-pub fn lower_rules(rules: &mut Rules, netns: Option<&str>) -> (Option<Policy>, Vec<Diagnostic>) {
+/// The policy of rules that are read and right, and what of them can't be enforced. Times of rules
+/// count from `since` on (seconds since 1970), or from now.
+pub fn lower_rules(
+    rules: &mut Rules,
+    hosts: &Hosts,
+    since: Option<u64>,
+) -> (Option<Policy>, Vec<Diagnostic>) {
     let mut options = options_of(rules);
-    options.interfaces = interfaces(rules, netns);
+    options.interfaces = interfaces(rules, hosts);
+    options.now = since.unwrap_or(options.now);
     lower(&rules.set, &rules.tables, &rules.sources, options)
 }
 
 /// Reads and lowers texts.
-pub fn lower_texts(texts: &[SavedSource], args: &ReadingArgs) -> Lowered {
+pub fn lower_texts(texts: &[SavedSource], args: &ReadingArgs, hosts: Hosts) -> Lowered {
     let mut rules = Rules::of_texts(texts, &reading_of(args));
     rules.refuse_translations();
     let mut policy = None;
     if !rules.diagnostics.iter().any(Diagnostic::is_error) {
-        let (made, found) = lower_rules(&mut rules, args.netns.as_deref());
+        let (made, found) = lower_rules(&mut rules, &hosts, args.since);
         rules.diagnostics.extend(found);
         policy = made;
     }
@@ -154,5 +154,6 @@ pub fn lower_texts(texts: &[SavedSource], args: &ReadingArgs) -> Lowered {
         sources: rules.sources,
         diagnostics: rules.diagnostics,
         policy,
+        answers: hosts.into_answers(),
     }
 }

@@ -11,8 +11,8 @@ use crate::enforce::{self, How};
 use crate::exit::{Exit, failure};
 use crate::input::{self, ReadingArgs};
 use crate::kernel::Kernel;
-use crate::state::{Saved, SavedSource};
-use std::collections::HashMap;
+use crate::state::{Lock, Saved, SavedSource};
+use std::collections::{HashMap, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_policy::dialect::ipf::ast::Rule;
 use weir_policy::dialect::ipf::families::Between;
@@ -26,10 +26,21 @@ const DISABLED: &str = "ipf-disabled";
 /// Name of a text that these commands made.
 const NAME: &str = "<ipf>";
 
+/// Which rules go on with the hits that they had. Rules are told by [`Live::key`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hits<'a> {
+    /// Of those, the ones that begin at zero.
+    pub zeroed: &'a [String],
+    /// Those that are still there; `None`: all that have the same words.
+    pub kept: Option<&'a [String]>,
+}
+
 /// The rules of a namespace.
 pub struct Live {
     /// The namespace.
     pub kernel: Kernel,
+    /// Held from reading to writing, by commands that change something.
+    lock: Option<Lock>,
     /// What is enforced.
     pub rules: Rules,
     /// Packets and bytes of each rule, as indices of `rules.set.rules`, then of what belongs to
@@ -71,7 +82,21 @@ fn read_again(texts: &[SavedSource], language: Language) -> Rules {
 impl Live {
     /// The rules that are enforced; nothing enforced is empty lists.
     pub fn open(netns: Option<&str>) -> anyhow::Result<Self> {
-        let kernel = Kernel::open(netns)?;
+        Live::of(Kernel::open(netns)?)
+    }
+
+    /// The same, to change them: nobody else does meanwhile.
+    pub fn open_to_change(netns: Option<&str>) -> anyhow::Result<Self> {
+        let mut kernel = Kernel::open(netns)?;
+        let lock = kernel.store.lock()?;
+        kernel.refresh()?;
+        enforce::refuse_on_trial(&kernel.store)?;
+        let mut live = Live::of(kernel)?;
+        live.lock = Some(lock);
+        Ok(live)
+    }
+
+    fn of(kernel: Kernel) -> anyhow::Result<Self> {
         let saved = kernel.active_texts()?.unwrap_or_default();
         let language = match saved.dialect.as_deref() {
             Some("hpux") => Language::Hpux,
@@ -113,6 +138,7 @@ impl Live {
         }
         Ok(Live {
             kernel,
+            lock: None,
             rules,
             counters,
             pools,
@@ -235,7 +261,7 @@ impl Live {
     }
 
     fn keep(&self, name: &str, rules: &[Rule]) -> anyhow::Result<()> {
-        let _lock = self.kernel.store.lock()?;
+        debug_assert!(self.lock.is_some(), "opened to change");
         let text = self.text(rules);
         self.kernel.store.keep(name, text.as_bytes())
     }
@@ -243,7 +269,11 @@ impl Live {
     /// Exchanges the active and the inactive lists.
     pub fn swap(&mut self) -> anyhow::Result<()> {
         let (active, inactive) = (self.active()?, listed(&self.inactive()?));
-        self.set_active(&inactive, &[])?;
+        let none = Hits {
+            kept: Some(&[]),
+            ..Hits::default()
+        };
+        self.set_active(&inactive, none)?;
         self.set_inactive(&active)
     }
 
@@ -261,11 +291,11 @@ impl Live {
     }
 
     /// Other active lists, which are enforced unless filtering is off.
-    pub fn set_active(&mut self, rules: &[Rule], zeroed: &[String]) -> anyhow::Result<()> {
+    pub fn set_active(&mut self, rules: &[Rule], hits: Hits<'_>) -> anyhow::Result<()> {
         if !self.is_off()? {
             // What was kept by an earlier `-D` is over.
             self.kernel.store.forget(DISABLED)?;
-            return self.replace(rules, zeroed);
+            return self.replace(rules, hits);
         }
         self.keep(DISABLED, rules)?;
         eprintln!("weir: filtering is off: the lists are kept, `weir ipf -E` enforces them");
@@ -278,7 +308,7 @@ impl Live {
             return Ok(());
         }
         self.keep(DISABLED, &self.listed())?;
-        self.replace(&[], &[])
+        self.replace(&[], Hits::default())
     }
 
     /// Switches filtering on again; where it is on, nothing happens.
@@ -287,12 +317,13 @@ impl Live {
             return Ok(());
         }
         let rules = listed(&self.kept(DISABLED)?);
-        self.replace(&rules, &[])?;
+        self.replace(&rules, Hits::default())?;
         self.kernel.store.forget(DISABLED)
     }
 
-    /// Puts other rules in force. Those that were there before keep their hits, but for `zeroed`.
-    pub fn replace(&mut self, rules: &[Rule], zeroed: &[String]) -> anyhow::Result<()> {
+    /// Puts other rules in force. Those that were there before go on with their hits and states.
+    pub fn replace(&mut self, rules: &[Rule], hits: Hits<'_>) -> anyhow::Result<()> {
+        debug_assert!(self.lock.is_some(), "opened to change");
         let mut sources = self.pools.clone();
         let set = |(name, value): &(String, u32)| format!("set {name} {value};\n");
         let settings: String = self.settings.iter().map(set).collect();
@@ -307,27 +338,42 @@ impl Live {
         let loaded = input::load_texts(&sources, &reading)?;
         let compiled = loaded.compile()?;
         let made = read_again(&sources, self.language);
-        let mut known: HashMap<String, Counters> = HashMap::new();
-        for (rule, counters) in self.rules.set.rules.iter().zip(&self.counters) {
+        let set = |keys: &'_ [String]| -> HashSet<String> { keys.iter().cloned().collect() };
+        let (kept, zeroed) = (hits.kept.map(set), set(hits.zeroed));
+        let mut known: HashMap<String, Vec<u32>> = HashMap::new();
+        for (number, rule) in self.rules.set.rules.iter().enumerate().rev() {
             let key = self.key(rule);
-            if !zeroed.contains(&key) {
-                known.insert(key, *counters);
+            if kept.as_ref().is_none_or(|kept| kept.contains(&key)) {
+                known.entry(key).or_default().push(number as u32);
             }
         }
-        let hits = |rule: &Rule| known.get(&self.key(rule)).copied().unwrap_or_default();
-        let hits = made.set.rules.iter().map(hits);
-        let counters: Vec<(u64, u64)> = hits.map(|c| (c.packets, c.bytes)).collect();
+        let keys: Vec<String> = made.set.rules.iter().map(|rule| self.key(rule)).collect();
+        // The first of those that are alike is the first that was.
+        let first = |key| known.get_mut(key).and_then(Vec::pop);
+        let was: Vec<Option<u32>> = keys.iter().map(first).collect();
+        let counted: Vec<(u64, u64)> = self.counters.iter().map(|c| (c.packets, c.bytes)).collect();
+        let hits = |(key, was): (&String, &Option<u32>)| {
+            let was = was.filter(|_| !zeroed.contains(key));
+            was.and_then(|was| counted.get(was as usize).copied())
+        };
+        let counters = keys
+            .iter()
+            .zip(&was)
+            .map(|pair| hits(pair).unwrap_or_default());
         let saved = Saved {
             sources,
             dialect: reading.dialect,
+            names: loaded.answers.clone(),
             applied_at: now(),
             ..Saved::default()
         };
         let how = How {
-            counters,
+            counters: counters.collect(),
+            counted,
+            was,
             ..How::default()
         };
-        enforce::apply(&mut self.kernel, &loaded, &compiled, &saved, &how)?;
+        enforce::apply_locked(&mut self.kernel, &loaded, &compiled, &saved, &how)?;
         (self.rules, self.age) = (made, 0);
         self.counters = self.kernel.counters(loaded.policy()?.rule_count)?;
         Ok(())

@@ -8,7 +8,7 @@ use super::load::{Loaded, load};
 use crate::cmd::check::{self, NeverMatched, Size};
 use crate::exit::Exit;
 use crate::input::told::summary_in_words;
-use crate::input::{Message, messages};
+use crate::input::{Hosts, Message, messages};
 use crate::output::{Output, count, report};
 use crate::rules::Places;
 use serde::Serialize;
@@ -70,7 +70,7 @@ fn enforced(loaded: &mut Loaded, allow_unsupported: bool) -> Option<Policy> {
     if loaded.errors(allow_unsupported) > 0 {
         return None;
     }
-    find_owners(&mut loaded.program.ruleset, None);
+    find_owners(&mut loaded.program.ruleset, &Hosts::asking());
     let options = Options {
         allow_unsupported,
         frames: true,

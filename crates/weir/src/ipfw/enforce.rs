@@ -7,7 +7,7 @@
 use super::load::System;
 use crate::input::{Answers, Hosts};
 use crate::state::SavedSource;
-use std::net::IpAddr;
+use std::net::Ipv4Addr;
 use weir_policy::dialect::ipfw::lower::{Options, lower};
 use weir_policy::dialect::ipfw::{Program, Ruleset, Settings};
 use weir_policy::model::{Policy, SourceId};
@@ -69,25 +69,20 @@ pub fn settings_of(
 }
 
 /// Tells a rule set which interface has which address, where a rule asks for that.
-pub fn find_owners(ruleset: &mut Ruleset, netns: Option<&str>) {
-    if !ruleset.asks_for_owners() {
+pub fn find_owners(ruleset: &mut Ruleset, hosts: &Hosts) {
+    let asked = ruleset.asked_owners();
+    if asked.is_empty() {
         return;
     }
-    let known = weir_plane::space::interface_addresses(netns).unwrap_or_default();
-    let owners = known.into_iter().filter_map(|one| match one.address {
-        IpAddr::V4(four) => Some((one.interface, four.to_bits())),
-        IpAddr::V6(_) => None,
+    let owners = asked.into_iter().flat_map(|address| {
+        let names = hosts.owners(Ipv4Addr::from_bits(address)).into_iter();
+        names.map(move |name| (name, address))
     });
     ruleset.owners = Some(owners.collect());
 }
 
 /// Reads and lowers texts.
-pub fn lower_texts(
-    texts: &[SavedSource],
-    allow_unsupported: bool,
-    netns: Option<&str>,
-    hosts: Hosts,
-) -> Lowered {
+pub fn lower_texts(texts: &[SavedSource], allow_unsupported: bool, hosts: Hosts) -> Lowered {
     let mut sources = Sources::new();
     let mut ids = Vec::with_capacity(texts.len());
     for text in texts {
@@ -110,7 +105,7 @@ pub fn lower_texts(
             found.severity = weir_policy::syntax::Severity::Warning;
         }
     }
-    find_owners(&mut program.ruleset, netns);
+    find_owners(&mut program.ruleset, names.hosts());
     let mut policy = None;
     if !diagnostics.iter().any(Diagnostic::is_error) {
         let options = Options {

@@ -3,8 +3,7 @@
 //! In: the texts of the enforced policy with the kernel's counters, one command (or a file of
 //! commands) in ipfw's words. Out: what ipfw would print; and where the command changed something,
 //! the changed rules in force, whole or not at all, with the counters of rules that are still
-//! there. Packets that are counted between reading the counters and the switch (milliseconds) are
-//! not carried over; lines counted by `logamount` start anew, which is what `resetlog` is for.
+//! there. Lines counted by `logamount` start anew, which is what `resetlog` is for.
 
 use super::enforce::{find_owners, settings_text};
 use super::load::{DIALECT, System};
@@ -12,7 +11,7 @@ use super::pathname::Pathname;
 use super::tool::{Ended, with_counters};
 use crate::enforce::{self, How, nothing_enforced};
 use crate::exit::{Exit, OrExit, failure};
-use crate::input;
+use crate::input::{self, Hosts};
 use crate::kernel::Kernel;
 use crate::output::{Output, stderr_colours};
 use crate::state::{Saved, SavedSource};
@@ -74,16 +73,33 @@ pub fn enforced(kernel: &Kernel) -> anyhow::Result<(Saved, Ruleset)> {
     Ok((saved, ruleset))
 }
 
-/// The times of last matches for rules that are read anew, in the kernel's own units, by rule id:
-/// those of the rules that are still there and have not been zeroed.
-fn times_of(kernel: &Kernel, ruleset: &Ruleset, anew: &Ruleset) -> anyhow::Result<Vec<u32>> {
-    let (times, _) = kernel.times(ruleset.rule_count())?;
-    let mut out = vec![0; anew.rule_count() as usize];
-    for (one, new) in ruleset.rules.iter().zip(&anew.rules) {
-        let kept = one.last_match.and(times.get(one.id.0 as usize));
-        out[new.id.0 as usize] = kept.copied().unwrap_or(0);
+/// How rules that are read anew go on: those that were there before count on, and have matched when
+/// they did unless they were zeroed.
+fn going_on(
+    kernel: &Kernel,
+    before: &Ruleset,
+    (ruleset, anew): (&Ruleset, &Ruleset),
+) -> anyhow::Result<How> {
+    let (known, _) = kernel.times(before.rule_count())?;
+    let mut counted = vec![(0, 0); before.rule_count() as usize];
+    for one in &before.rules {
+        counted[one.id.0 as usize] = (one.counters.packets, one.counters.bytes);
     }
-    Ok(out)
+    let rules = anew.rule_count() as usize;
+    let (mut times, mut was) = (vec![0; rules], vec![None; rules]);
+    for (one, new) in ruleset.rules.iter().zip(&anew.rules) {
+        let (old, new) = (one.id.0, new.id.0 as usize);
+        let kept = one.last_match.and(known.get(old as usize));
+        times[new] = kept.copied().unwrap_or(0);
+        was[new] = Some(old).filter(|old| *old < before.rule_count());
+    }
+    Ok(How {
+        preset_counters: true,
+        times,
+        counted,
+        was,
+        ..How::default()
+    })
 }
 
 /// What a command did to a rule set.
@@ -241,9 +257,9 @@ pub fn run(command: &[String], netns: Option<&str>, out: &mut Output) -> anyhow:
     tell(&carried.found, &carried.sources);
     if ruleset != before || carried.restarts_log {
         // We have entered the namespace.
-        find_owners(&mut ruleset, None);
+        find_owners(&mut ruleset, &Hosts::asking());
         check(&carried, &saved, &ruleset)?;
-        replace(&mut kernel, &saved, &ruleset)?;
+        replace(&mut kernel, &saved, (&before, &ruleset))?;
     } else if carried.ended.is_none() && carried.found.iter().any(Diagnostic::is_error) {
         return Err(unchanged(Exit::Unsupported));
     }
@@ -277,20 +293,21 @@ fn check(carried: &Carried, saved: &Saved, ruleset: &Ruleset) -> anyhow::Result<
 }
 
 /// Puts changed rules in force in the place of those that are.
-fn replace(kernel: &mut Kernel, saved: &Saved, ruleset: &Ruleset) -> anyhow::Result<()> {
-    if kernel.store.pending()?.is_some() {
-        let message = "the policy is on trial: `weir confirm` it, or wait until it goes back";
-        return Err(failure(Exit::Negative, message));
-    }
+fn replace(
+    kernel: &mut Kernel,
+    saved: &Saved,
+    (before, ruleset): (&Ruleset, &Ruleset),
+) -> anyhow::Result<()> {
+    enforce::refuse_on_trial(&kernel.store)?;
     let text = settings_text(&ruleset.settings) + &with_counters(ruleset);
-    let changed = Saved {
+    let mut changed = Saved {
         sources: vec![SavedSource {
             name: "ipfw".to_owned(),
             text,
         }],
         dialect: Some(DIALECT.to_owned()),
         allow_unsupported: saved.allow_unsupported,
-        names: saved.names.clone(),
+        names: saved.names.without_interfaces(),
         kernel_nat: saved.kernel_nat,
         applied_at: SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -298,15 +315,11 @@ fn replace(kernel: &mut Kernel, saved: &Saved, ruleset: &Ruleset) -> anyhow::Res
         changed: None,
     };
     let loaded = input::load_saved(&changed)?;
+    changed.names = loaded.answers.clone();
     let compiled = loaded.compile()?;
-    let times = match &loaded.ruleset {
-        Some(anew) => times_of(kernel, ruleset, anew)?,
-        None => Vec::new(),
-    };
-    let how = How {
-        preset_counters: true,
-        times,
-        ..How::default()
+    let how = match &loaded.ruleset {
+        Some(anew) => going_on(kernel, before, (ruleset, anew))?,
+        None => How::default(),
     };
     enforce::apply_locked(kernel, &loaded, &compiled, &changed, &how)?;
     Ok(())

@@ -71,6 +71,11 @@ impl System {
         System(hosts)
     }
 
+    /// Who answers.
+    pub fn hosts(&self) -> &Hosts {
+        &self.0
+    }
+
     /// All answers so far.
     pub fn into_answers(self) -> Answers {
         self.0.into_answers()

@@ -3,8 +3,7 @@
 //!
 //! In: a namespace. Out: its texts with the command carried out, in force, whole or not at all,
 //! with the counters of the rules that are still there and the time that members of sets have
-//! left. The policy is compiled anew. Packets that are counted between reading the counters and
-//! the switch (milliseconds) are not carried over.
+//! left. The policy is compiled anew.
 
 mod fold;
 pub mod ipset;
@@ -83,9 +82,6 @@ fn changed(name: &str) -> String {
     }
 }
 
-/// Packets and bytes of the rules of each line.
-type Counted = HashMap<(SourceId, u32), Vec<(u64, u64)>>;
-
 /// Ids of the rules of each line, in order.
 fn by_line(policy: &Policy) -> HashMap<(SourceId, u32), Vec<usize>> {
     let places = Places::of(policy);
@@ -114,10 +110,7 @@ impl Held {
                            `weir ipfw` change those";
             return Err(failure(Exit::Usage, message));
         }
-        if kernel.store.pending()?.is_some() {
-            let message = "the policy is on trial: `weir confirm` it, or wait until it goes back";
-            return Err(failure(Exit::Negative, message));
-        }
+        enforce::refuse_on_trial(&kernel.store)?;
         let loaded = input::load_saved(&saved)?;
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -137,17 +130,13 @@ impl Held {
         sets_of(&self.loaded, self.elapsed)
     }
 
-    fn counted(&self) -> anyhow::Result<Counted> {
+    /// What the enforced rules have counted.
+    fn counted(&self) -> anyhow::Result<Vec<(u64, u64)>> {
         if self.kernel.generation().is_none() {
-            return Ok(Counted::new());
+            return Ok(Vec::new());
         }
-        let policy = self.loaded.policy()?;
-        let all = self.kernel.counters(policy.rule_count)?;
-        let count = |id: &usize| all.get(*id).map_or((0, 0), |c| (c.packets, c.bytes));
-        let lines = by_line(policy).into_iter();
-        Ok(lines
-            .map(|(line, ids)| (line, ids.iter().map(count).collect()))
-            .collect())
+        let all = self.kernel.counters(self.loaded.policy()?.rule_count)?;
+        Ok(all.iter().map(|c| (c.packets, c.bytes)).collect())
     }
 
     /// Puts these texts in force. They are read as what was enforced was; an error leaves that.
@@ -164,22 +153,32 @@ impl Held {
         }
         let policy = loaded.policy()?;
         let counted = self.counted()?;
-        let mut counters = vec![(0, 0); policy.rule_count as usize];
+        let before = match counted.is_empty() {
+            true => HashMap::new(),
+            false => by_line(self.loaded.policy()?),
+        };
+        let mut was = vec![None; policy.rule_count as usize];
         for ((source, line), ids) in by_line(policy) {
             let text = texts.get(usize::from(source.0));
             let from = text.and_then(|text| text.lines.get(line as usize - 1)?.1);
-            let Some((from, old)) = from.and_then(|f| Some((f, counted.get(&f.line)?))) else {
+            let Some((from, old)) = from.and_then(|f| Some((f, before.get(&f.line)?))) else {
                 continue;
             };
             let (part, parts) = from.part;
             let mine = old.chunks(old.len().div_ceil(parts)).nth(part);
-            for (id, count) in ids.iter().zip(mine.unwrap_or_default()) {
-                counters[*id] = *count;
+            for (id, old) in ids.iter().zip(mine.unwrap_or_default()) {
+                was[*id] = Some(*old as u32);
             }
         }
+        let count = |was: &Option<u32>| was.and_then(|was| counted.get(was as usize).copied());
         let compiled = loaded.compile()?;
         let how = How {
-            counters,
+            counters: was
+                .iter()
+                .map(|was| count(was).unwrap_or_default())
+                .collect(),
+            counted,
+            was,
             ..How::default()
         };
         enforce::apply_locked(&mut self.kernel, &loaded, &compiled, &changed, &how)?;

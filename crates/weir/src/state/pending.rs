@@ -16,6 +16,9 @@ const FILE: &str = "pending.json";
 pub struct Pending {
     /// Generation on trial.
     pub generation: u32,
+    /// The same policy with other addresses of interfaces, while it is put in force.
+    #[serde(default)]
+    pub renewed: Option<u32>,
     /// Generation whose texts come back; `None`: nothing was enforced before.
     pub previous: Option<u32>,
     /// Boot clock in milliseconds at which the trial ends.
@@ -23,6 +26,11 @@ pub struct Pending {
 }
 
 impl Pending {
+    /// Whether a generation is the one on trial.
+    pub fn is_of(&self, generation: Option<u32>) -> bool {
+        generation.is_some_and(|one| one == self.generation || Some(one) == self.renewed)
+    }
+
     /// Whether the trial is over.
     pub fn is_due(&self, now_ms: u64) -> bool {
         now_ms >= self.deadline_ms

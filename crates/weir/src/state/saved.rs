@@ -116,6 +116,15 @@ impl Store {
         Ok(read.transpose()?)
     }
 
+    /// What names in the texts of a generation meant.
+    pub fn names(&self, generation: u32) -> anyhow::Result<Option<Answers>> {
+        let manifest = self.manifest(generation).or_exit(
+            Exit::Kernel,
+            format!("can't read the policy's text in {}", self.root.display()),
+        )?;
+        Ok(manifest.map(|manifest| manifest.names))
+    }
+
     fn load_io(&self, generation: u32) -> std::io::Result<Option<Saved>> {
         loop {
             let Some(manifest) = self.manifest(generation)? else {

@@ -70,6 +70,7 @@ fn trials_are_remembered_and_end() {
     assert_eq!(store.pending().unwrap(), None);
     let now = boot_time_ms();
     let pending = Pending {
+        renewed: None,
         generation: 4,
         previous: Some(3),
         deadline_ms: now + 1500,

@@ -181,7 +181,7 @@ impl Lowering<'_> {
             {
                 let message = "no interface has this address here";
                 let found = Diagnostic::warning("no-address", one.place.0, message);
-                let help = "it matches no interface until `weir apply` runs again";
+                let help = "it matches no interface until one has it";
                 self.tell(one.place.0, found.help(help));
             }
         }

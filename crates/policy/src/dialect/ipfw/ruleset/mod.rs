@@ -21,7 +21,7 @@ use super::print::listing::StateLine;
 use super::settings::Settings;
 use crate::model::{Counters, RuleId};
 use crate::syntax::Place;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Knows no names.
 static NO_NAMES: super::parse::NoNames = super::parse::NoNames;
@@ -140,13 +140,17 @@ impl Ruleset {
         self.disabled & 1 << set == 0
     }
 
-    /// Whether a rule names an interface by its address.
+    /// The addresses by which rules name interfaces, each once.
     #[must_use]
-    pub fn asks_for_owners(&self) -> bool {
-        let by_address =
-            |pattern: &Pattern| matches!(pattern, Pattern::Interface(_, InterfaceName::Address(_)));
-        let mut rules = self.rules.iter();
-        rules.any(|one| one.rule.body.iter().any(|one| by_address(&one.pattern)))
+    pub fn asked_owners(&self) -> Vec<u32> {
+        let by_address = |pattern: &Pattern| match pattern {
+            Pattern::Interface(_, InterfaceName::Address(address)) => Some(*address),
+            _ => None,
+        };
+        let bodies = self.rules.iter().flat_map(|one| &one.rule.body);
+        let asked = bodies.filter_map(|one| by_address(&one.pattern));
+        let all: BTreeSet<u32> = asked.collect();
+        all.into_iter().collect()
     }
 
     /// The rule of an identity.
