@@ -6,6 +6,7 @@ use weir_engine::run::{Reference, Runner};
 use weir_policy::eval::{Evaluator, Passage};
 use weir_policy::model::{Family, Op, RuleId};
 use weir_testkit::random::{HOOKS, PacketSource, Shape, policy};
+use weir_testkit::seeds::seeds;
 
 /// Runs packets through both and compares everything.
 fn compare(seed: u64, shape: Shape, options: &Options, packets: usize) {
@@ -61,7 +62,7 @@ fn op_of(policy: &weir_policy::model::Policy, rule: RuleId, index: u16) -> Op {
 
 #[test]
 fn small_policies_equal_the_evaluator() {
-    for seed in 0..300 {
+    for seed in seeds(300) {
         let shape = Shape {
             histories: seed % 3 == 0,
             ..Shape::default()
@@ -72,7 +73,7 @@ fn small_policies_equal_the_evaluator() {
 
 #[test]
 fn without_reduction_the_same() {
-    for seed in 0..60 {
+    for seed in seeds(60) {
         let options = Options {
             reduce: false,
             ..Options::default()
@@ -97,7 +98,7 @@ fn policies_of_many_words_equal_the_evaluator() {
 #[test]
 fn the_same_policy_gives_the_same_bytes() {
     let mut made = 0;
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let policy = policy(
             seed,
             Shape {

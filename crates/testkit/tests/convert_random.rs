@@ -5,7 +5,7 @@
 //! iptables' is the evaluator of the model. Packets sit on the edges of the rules of both sides and
 //! go the whole way: received, forwarded, sent. Left out is what a conversion says it leaves out:
 //! packets whose transport header is cut short, IPv6 that ipfw can't read, forwarded packets where
-//! `host` was asked for. `WEIR_CONVERT=first,count` sets the seeds.
+//! `host` was asked for. `WEIR_CONVERT=N` makes N.
 
 mod convert;
 
@@ -16,16 +16,10 @@ use weir_policy::convert::{Converted, Language, Options, Source, convert};
 use weir_policy::eval::Path;
 use weir_policy::model::{Family, Hook, Packet, Policy, Transport};
 use weir_testkit::random::PacketSource;
+use weir_testkit::seeds::{seeds, setting};
 
 const LANGUAGES: [Language; 3] = [Language::Iptables, Language::Ipf, Language::Ipfw];
 const PACKETS: usize = 240;
-
-fn seeds() -> std::ops::Range<u64> {
-    let text = std::env::var("WEIR_CONVERT").unwrap_or_else(|_| "0,400".to_owned());
-    let (first, count) = text.split_once(',').expect("first,count");
-    let first: u64 = first.parse().expect("a number");
-    first..first + count.parse::<u64>().expect("a number")
-}
 
 /// What came of all of them.
 #[derive(Debug, Default)]
@@ -126,7 +120,7 @@ fn tried(from: &Texts, to: Language, host: bool) -> Result<Converted, String> {
 #[test]
 fn what_converts_is_judged_alike_by_both_languages() {
     let mut sums = Sums::default();
-    for seed in seeds() {
+    for seed in seeds(setting("WEIR_CONVERT", 400)) {
         for language in LANGUAGES {
             let Some(from) = texts::random(language, seed) else {
                 continue;

@@ -10,22 +10,16 @@ use weir_policy::model::Hook;
 use weir_testkit::compare::{case, model};
 use weir_testkit::equality::{Comparison, Tally};
 use weir_testkit::random::{HOOKS, Shape, ipfw, policy};
+use weir_testkit::seeds::{seeds, setting};
 
 const FILTER_HOOKS: [Hook; 3] = [Hook::Input, Hook::Forward, Hook::Output];
 
-fn setting(name: &str, default: usize) -> usize {
-    std::env::var(name)
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(default)
-}
-
 /// Compares many random policies, and shows what was tried.
 fn compare(first_seed: u64, shape: Shape, hooks: &[Hook], options: Options) -> Tally {
-    let policies = setting("WEIR_EQUALITY_POLICIES", 300) as u64;
-    let packets = setting("WEIR_EQUALITY_PACKETS", 3_400);
+    let policies = setting("WEIR_EQUALITY_POLICIES", 300);
+    let packets = setting("WEIR_EQUALITY_PACKETS", 3_400) as usize;
     let mut all = Tally::default();
-    for seed in first_seed..first_seed + policies {
+    for seed in seeds(policies).map(|seed| first_seed + seed) {
         let policy = policy(seed, shape);
         let comparison = Comparison {
             policy: &policy,
@@ -68,13 +62,13 @@ fn lists_with_proposals_and_skips_equal_the_evaluator() {
 
 #[test]
 fn numbered_lists_of_ipfw_equal_the_evaluator() {
-    let policies = setting("WEIR_EQUALITY_POLICIES", 300) as u64;
+    let policies = setting("WEIR_EQUALITY_POLICIES", 300);
     let mut all = Tally::default();
-    for seed in 0..policies {
+    for seed in seeds(policies) {
         let policy = ipfw::policy(seed);
         let comparison = Comparison {
             policy: &policy,
-            packets: setting("WEIR_EQUALITY_PACKETS", 3_400),
+            packets: setting("WEIR_EQUALITY_PACKETS", 3_400) as usize,
             seed,
             hooks: &[Hook::Prerouting, Hook::Forward, Hook::Output],
             options: Options::default(),
@@ -112,7 +106,7 @@ fn large_chains_equal_the_evaluator() {
 
 #[test]
 fn the_rule_files_people_write_equal_the_evaluator() {
-    let packets = setting("WEIR_EQUALITY_PACKETS", 3_400);
+    let packets = setting("WEIR_EQUALITY_PACKETS", 3_400) as usize;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/configs/iptables");
     let mut all = Tally::default();
     for case in case::find(&folder).expect("the corpus must be readable") {

@@ -11,6 +11,7 @@ use weir_engine::run::{Reference, Runner};
 use weir_policy::eval::Passage;
 use weir_policy::model::{Family, Hook};
 use weir_testkit::random::{PacketSource, Shape, policy};
+use weir_testkit::seeds::seeds;
 
 const HOOKS: [Hook; 3] = [Hook::Prerouting, Hook::Input, Hook::Output];
 
@@ -45,7 +46,7 @@ fn damage(image: &mut [u8], rng: &mut Rng) {
 #[test]
 fn damaged_images_are_refused_or_harmless() {
     let (mut refused, mut walked) = (0, 0);
-    for seed in 0..30 {
+    for seed in seeds(30) {
         let rules_max = if seed % 3 == 0 { 70 } else { 12 };
         let shape = Shape {
             rules_max,

@@ -18,6 +18,7 @@ use weir_policy::model::{Family, Hook, Policy, RejectKind, SourceId, Verdict};
 use weir_policy::syntax::Sources;
 use weir_testkit::equality::Comparison;
 use weir_testkit::random::PacketSource;
+use weir_testkit::seeds::seeds;
 
 const HOOKS: [Hook; 3] = [Hook::Prerouting, Hook::Forward, Hook::Output];
 
@@ -222,7 +223,7 @@ fn lowered(text: &str) -> Option<(RuleSet, Policy)> {
 #[test]
 fn lowered_rules_mean_what_their_own_evaluator_says() {
     let (mut policies, mut packets, mut outcomes) = (0, 0u32, [0u32; 4]);
-    for seed in 0..1_500u64 {
+    for seed in seeds(1_500) {
         let text = text(&mut Rng::with_seed(seed));
         let Some((set, policy)) = lowered(&text) else {
             continue;
@@ -295,7 +296,7 @@ fn lowered_rules_mean_what_their_own_evaluator_says() {
 #[test]
 fn lowered_rules_compile_to_what_they_mean() {
     let mut policies = 0;
-    for seed in 0..300u64 {
+    for seed in seeds(300) {
         let Some((_, policy)) = lowered(&text(&mut Rng::with_seed(seed))) else {
             continue;
         };
@@ -345,7 +346,7 @@ fn long(rng: &mut Rng) -> RuleSet {
 #[test]
 fn rules_that_a_lookup_leaves_out_do_not_match() {
     let (mut packets, mut rules, mut tested, mut states) = (0u64, 0, 0, 0);
-    for seed in 0..300u64 {
+    for seed in seeds(300) {
         let rng = &mut Rng::with_seed(seed);
         let set = long(rng);
         let policy = candidates(&set, &Tables::default()).expect("lines in order");

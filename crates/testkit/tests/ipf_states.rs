@@ -23,6 +23,7 @@ use weir_policy::eval::ipf::{Evaluator as Meaning, IpfPacket, Outcome, Settings,
 use weir_policy::eval::{Evaluator, Passage};
 use weir_policy::model::{Hook, Lifetimes, Packet, Policy, Verdict, handling};
 use weir_policy::syntax::Sources;
+use weir_testkit::seeds::{seeds, setting};
 
 fn one<'t>(rng: &mut Rng, words: &[&'t str]) -> &'t str {
     words[rng.usize(..words.len())]
@@ -477,13 +478,6 @@ fn states_mean_the_same_in_the_model_and_the_image() {
     assert!(all.iter().all(|count| *count > 2_000), "{tally:?}");
 }
 
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name)
-        .ok()
-        .and_then(|value| value.parse().ok())
-        .unwrap_or(default)
-}
-
 #[test]
 fn states_mean_the_same_in_the_kernel() {
     let Some(()) = weir_plane::kernel_or_skip("states_mean_the_same_in_the_kernel") else {
@@ -492,7 +486,7 @@ fn states_mean_the_same_in_the_kernel() {
     let kernel = learning();
     // A million packets, which take 45 s.
     let policies = setting("WEIR_KERNEL_POLICIES", 2_500);
-    let tally = compare(0..policies, 400, Some(&kernel));
+    let tally = compare(seeds(policies), 400, Some(&kernel));
     let all = [
         tally.hits,
         tally.made,
@@ -515,7 +509,7 @@ fn conversations_that_go_on_in_the_kernel() {
     };
     let kernel = learning();
     let mut tally = Tally::default();
-    for seed in 0..200 {
+    for seed in seeds(200) {
         let mut rng = Rng::with_seed(seed);
         let keep = one(
             &mut rng,

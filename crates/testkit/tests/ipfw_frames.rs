@@ -27,6 +27,7 @@ use weir_policy::syntax::Sources;
 use weir_testkit::dress::Dress;
 use weir_testkit::random::PacketSource;
 use weir_testkit::random::ipfw::{KINDS, MACS, lowered, text_of_frames, ways_back};
+use weir_testkit::seeds::seeds;
 
 const NOW_MS: u64 = 1_000;
 
@@ -248,7 +249,7 @@ fn run(seed: u64, kernel: Option<&TestRun>, tally: &mut Tally) {
 #[test]
 fn without_the_setting_nothing_changes() {
     let mut sets = 0;
-    for seed in 0..100 {
+    for seed in seeds(100) {
         let text = text_of_frames(seed);
         let mut sources = Sources::new();
         let id = sources.add("rules", &*text);
@@ -278,7 +279,7 @@ fn frames_are_judged_as_their_evaluator_says() {
         TestRun::frames(capacity).unwrap_or_else(|error| panic!("{error}"))
     });
     let mut tally = Tally::default();
-    for seed in 0..600 {
+    for seed in seeds(600) {
         run(seed, kernel.as_ref(), &mut tally);
     }
     println!("{tally:?}");

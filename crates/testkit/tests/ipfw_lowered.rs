@@ -23,6 +23,7 @@ use weir_testkit::dress::Dress;
 use weir_testkit::equality::Comparison;
 use weir_testkit::random::PacketSource;
 use weir_testkit::random::ipfw::{lowered, text, ways_back};
+use weir_testkit::seeds::seeds;
 
 /// Every third list asks for RST or ACK at `established`.
 fn settings(seed: u64) -> Settings {
@@ -73,7 +74,7 @@ impl Both<'_> {
 #[test]
 fn lowered_rules_mean_what_their_own_evaluator_says() {
     let (mut policies, mut packets, mut outcomes) = (0, 0u32, [0u32; 4]);
-    for seed in 0..2_400u64 {
+    for seed in seeds(2_400) {
         let text = text(seed);
         let Some((set, policy)) = lowered(&text, settings(seed)) else {
             continue;
@@ -120,7 +121,7 @@ fn lowered_rules_mean_what_their_own_evaluator_says() {
 #[test]
 fn lowered_rules_compile_to_what_they_mean() {
     let mut policies = 0;
-    for seed in 0..300u64 {
+    for seed in seeds(300) {
         let Some((_, policy)) = lowered(&text(seed), settings(seed)) else {
             continue;
         };

@@ -16,6 +16,7 @@ use weir_policy::eval::ipfw::{Carried, Evaluator, Pass, Positions};
 use weir_policy::model::{Family, Hook, SourceId};
 use weir_testkit::random::PacketSource;
 use weir_testkit::random::ipfw::text;
+use weir_testkit::seeds::seeds;
 
 /// Rules on what headers alone don't tell, or what an image can't ask.
 const ODD: &[&str] = &[
@@ -62,7 +63,7 @@ fn list(seed: u64) -> (String, Settings) {
 #[test]
 fn rules_that_a_lookup_leaves_out_do_nothing() {
     let (mut lists, mut packets, mut left_out, mut noted) = (0, 0u64, 0u64, 0u32);
-    for seed in 0..1_500u64 {
+    for seed in seeds(1_500) {
         let (text, settings) = list(seed);
         let program = read_rules(&text, SourceId(0), &NoNames, settings);
         let set = &program.ruleset;

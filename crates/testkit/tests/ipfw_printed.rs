@@ -12,6 +12,7 @@ use weir_policy::eval::ipfw::{Carried, Evaluator, Packet, Pass};
 use weir_policy::model::{Family, Hook, SourceId};
 use weir_testkit::random::PacketSource;
 use weir_testkit::random::ipfw::text;
+use weir_testkit::seeds::seeds;
 
 const PROTOCOLS: &[&str] = &[
     "ip", "all", "tcp", "udp", "41", "ip4", "ip6", "58", "icmp", "0x6", "300", "65536",
@@ -128,7 +129,7 @@ fn list(seed: u64) -> String {
 #[test]
 fn rules_mean_what_they_are_printed_as() {
     let (mut rules, mut acted) = (0, 0);
-    for seed in 0..60u64 {
+    for seed in seeds(60) {
         let text = list(seed);
         let set = read_text(&text).ruleset;
         let printed = listing::commands(&set);

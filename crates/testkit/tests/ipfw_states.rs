@@ -24,6 +24,7 @@ use weir_policy::eval::ipfw::{
 use weir_policy::eval::{Evaluator, Judgement, Passage};
 use weir_policy::model::{Family, Hook, Op, Packet, RuleId, Transport, Verdict};
 use weir_testkit::random::ipfw::lowered;
+use weir_testkit::seeds::{seeds, setting};
 
 /// How often what happened.
 #[derive(Debug, Default)]
@@ -299,13 +300,6 @@ fn states_of_ipfw_mean_the_same_in_the_model_and_the_image() {
     assert!(all.iter().all(|count| *count > 2_000), "{tally:?}");
 }
 
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name)
-        .ok()
-        .and_then(|value| value.parse().ok())
-        .unwrap_or(default)
-}
-
 /// Programs that note flows.
 fn dynamic() -> TestRun {
     let capacity = Capacity::for_policy(1 << 20, 4096, 1 << 16, 4096).expect("it fits");
@@ -320,18 +314,18 @@ fn states_of_ipfw_mean_the_same_in_the_kernel() {
     };
     let kernel = dynamic();
     // Three of four make a policy: a million packets, which take 45 s.
-    let seeds = setting("WEIR_KERNEL_POLICIES", 3_500);
-    let (policies, tally) = compare(0..seeds, 400, Some(&kernel));
+    let count = setting("WEIR_KERNEL_POLICIES", 3_500);
+    let (policies, tally) = compare(seeds(count), 400, Some(&kernel));
     assert!(
-        tally.called > seeds / 2 && tally.errors > seeds / 4,
+        tally.called > count / 2 && tally.errors > count / 4,
         "{tally:?}"
     );
     let all = [tally.hits, tally.made, tally.refused, tally.blocked];
     assert!(
-        policies > seeds / 2 && tally.by_table > seeds / 8,
+        policies > count / 2 && tally.by_table > count / 8,
         "{policies} {tally:?}"
     );
-    assert!(all.iter().all(|count| *count > seeds), "{tally:?}");
+    assert!(all.iter().all(|one| *one > count), "{tally:?}");
 }
 
 #[test]

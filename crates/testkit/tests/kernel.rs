@@ -9,21 +9,15 @@ use weir_plane::testrun::TestRun;
 use weir_policy::model::Hook;
 use weir_testkit::equality::{Comparison, Tally};
 use weir_testkit::random::{HOOKS, Shape, ipfw, policy};
-
-fn setting(name: &str, default: usize) -> usize {
-    std::env::var(name)
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(default)
-}
+use weir_testkit::seeds::{seeds, setting};
 
 #[test]
 fn the_kernel_equals_the_evaluator() {
     let Some(()) = weir_plane::kernel_or_skip("the_kernel_equals_the_evaluator") else {
         return;
     };
-    let policies = setting("WEIR_KERNEL_POLICIES", 300) as u64;
-    let packets = setting("WEIR_KERNEL_PACKETS", 3_400);
+    let policies = setting("WEIR_KERNEL_POLICIES", 300);
+    let packets = setting("WEIR_KERNEL_PACKETS", 3_400) as usize;
     let capacity = Capacity::for_policy(4 << 20, 4096, 1 << 20, 4096).expect("it fits");
     let kernel = TestRun::new(capacity).unwrap_or_else(|e| panic!("{e}"));
     let without_flows = TestRun::without_flows(capacity).unwrap_or_else(|e| panic!("{e}"));
@@ -32,7 +26,7 @@ fn the_kernel_equals_the_evaluator() {
     }
     let (mut all, mut short_ways) = (Tally::default(), 0);
     let mut refused = 0;
-    for seed in 0..policies {
+    for seed in seeds(policies) {
         let shape = match seed % 4 {
             0 | 1 => Shape {
                 histories: seed % 4 == 1,
@@ -88,15 +82,15 @@ fn the_kernel_equals_the_evaluator_for_rules_of_ipfw() {
     let Some(()) = weir_plane::kernel_or_skip(name) else {
         return;
     };
-    let policies = setting("WEIR_KERNEL_POLICIES", 300) as u64;
+    let policies = setting("WEIR_KERNEL_POLICIES", 300);
     let capacity = Capacity::for_policy(4 << 20, 4096, 1 << 20, 4096).expect("it fits");
     let kernel = TestRun::new(capacity).unwrap_or_else(|e| panic!("{e}"));
     kernel.set_locals(&weir_policy::eval::Locals::default());
     let mut all = Tally::default();
-    for seed in 0..policies {
+    for seed in seeds(policies) {
         let comparison = Comparison {
             policy: &ipfw::policy(seed),
-            packets: setting("WEIR_KERNEL_PACKETS", 3_400),
+            packets: setting("WEIR_KERNEL_PACKETS", 3_400) as usize,
             seed,
             hooks: &[Hook::Prerouting, Hook::Forward, Hook::Output],
             options: Options::default(),
