@@ -9,7 +9,10 @@ use weir_policy::dialect::ipfw::ast::Reject;
 use weir_policy::eval::ipf::{Evaluator as Ipf, Outcome, Settings};
 use weir_policy::eval::ipfw::{Carried, Evaluator as Ipfw, Outcome as Acted, Pass};
 use weir_policy::eval::{Evaluator, Passage, Path};
-use weir_policy::model::{Family, Packet, RejectKind, Verdict};
+use weir_policy::model::{Family, Packet, RejectKind, Transport, Verdict};
+
+/// The RST flag.
+const RST: u8 = 4;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +26,7 @@ pub enum Said {
     /// It is answered with ICMP.
     Unreachable,
     /// It doesn't pass, and is no packet that anybody answers (RFC 1122, 3.2.2): an ICMP error, a
-    /// multicast, a reset. Only ipfw's evaluator says so itself.
+    /// multicast, a reset, a later fragment. Of ICMP answers only ipfw's evaluator says so itself.
     Refuses,
 }
 
@@ -64,6 +67,16 @@ impl<'t> Judges<'t> {
 
     /// What becomes of a packet on a way; `None` where the language reads it otherwise.
     pub fn judge(&mut self, made: &Packet, path: Path) -> Option<Said> {
+        let said = self.outcome(made, path)?;
+        let may_be_reset =
+            matches!(made.transport, Transport::Tcp { flags, .. } if flags & RST == 0);
+        Some(match said {
+            Said::Resets if !may_be_reset => Said::Refuses,
+            said => said,
+        })
+    }
+
+    fn outcome(&mut self, made: &Packet, path: Path) -> Option<Said> {
         match self {
             Judges::Iptables(evaluator) => Some(by_chains(evaluator, made, path)),
             Judges::Ipf(_) | Judges::Ipfw(..) => {
