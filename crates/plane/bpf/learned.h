@@ -20,7 +20,8 @@
 #include "learned_frag.h"
 #include "learned_limit.h"
 
-#define LEARNED_TRIES 8		/* entries of one name that a packet is tried on */
+/* Entries of one conversation that a packet is tried on: all that its three names have places for. */
+#define LEARNED_TRIES (3 * 2 * LEARNED_LINE_SLOTS)
 
 /* Attributes that must repeat within one direction. */
 #define LEARNED_REPEATED (IPF_IPOPTS | IPF_MCAST | IPF_BCAST | IPF_MBCAST | IPF_BAD_SRC | \

@@ -104,6 +104,11 @@ fn load(bytes: &[u8], features: u32, log_level: u32) -> libbpf_rs::Result<()> {
             map.set_initial_value(settings.as_bytes())
                 .expect("the size is right");
         }
+        if let Some(settings) = settings.filter(|_| name == "counters") {
+            // Counters of each shard, and behind them the times of last matches.
+            let size = settings.rule_capacity * (settings.shards * 16 + 4);
+            map.set_value_size(size).expect("before loading");
+        }
     }
     for mut program in open.progs_mut() {
         program.set_log_level(log_level);
