@@ -4,14 +4,14 @@
 //! evaluator gives every packet of random conversations the same under both; and where it doesn't,
 //! the comparison has said that something differs.
 
+mod dynamic;
+
+use dynamic::{first_difference, mutated, numbered, packet, rules};
 use fastrand::Rng;
-use std::fmt::Write;
 use weir_policy::compare::{Comparison, Effect, Options, compare, unreached};
 use weir_policy::dialect::ipfw;
-use weir_policy::eval::{Evaluator, Path};
-use weir_policy::model::{
-    Facts, Family, Fragment, Hook, Packet, PacketType, Policy, Rule, Transport, Verdict,
-};
+use weir_policy::eval::Evaluator;
+use weir_policy::model::{Family, Policy, Rule, Transport};
 use weir_policy::syntax::Sources;
 
 const NODES: usize = 16_000_000;
@@ -30,14 +30,32 @@ fn of(text: &str) -> Policy {
     read(text).unwrap_or_else(|| panic!("not lowered:\n{text}"))
 }
 
+/// With `weir.dyn_icmp_errors=1`.
+fn admitting(text: &str) -> Policy {
+    let mut policy = of(text);
+    if let Some(own) = &mut policy.dynamic {
+        own.icmp_errors = true;
+    }
+    policy
+}
+
 fn compared(old: &str, new: &str) -> Comparison {
-    let found = compare(&of(old), &of(new), &Options::default()).unwrap();
+    let found = compared_policies(&of(old), &of(new), (old, new));
+    // With errors that are found by what they quote as well.
+    let errors = compared_policies(&admitting(old), &admitting(new), (old, new));
+    assert!(found.same() || !errors.same(), "{old}\n{new}");
+    found
+}
+
+fn compared_policies(a: &Policy, b: &Policy, (old, new): (&str, &str)) -> Comparison {
+    let found = compare(a, b, &Options::default()).unwrap();
     // Whether a link-local address is that of another interface is left open.
     let plain = found
         .journeys
         .iter()
         .filter(|journey| journey.family == Family::V4);
-    for one in plain.flat_map(|journey| &journey.differences) {
+    let plain = plain.flat_map(|journey| &journey.differences);
+    for one in plain.filter(|one| one.packet.proto != 58) {
         assert!(one.confirmed, "{old}\n{new}\n{one:#?}");
     }
     found
@@ -117,6 +135,69 @@ fn what_later_packets_get_all_the_same_is_the_same() {
         .replace("keep-state", "keep-state :office")
         .replace("src-addr 4", "src-addr 4 :office");
     assert!(is_same(OFFICE, &named));
+}
+
+#[test]
+fn what_errors_quote_is_compared() {
+    let same = |old: &Policy, new: &Policy| compared_policies(old, new, (OFFICE, "")).same();
+    let office = admitting(OFFICE);
+    // The look is made in front already, and what it finds says the same.
+    let alike = changed("80 in setup keep-state", "80 in setup record-state");
+    assert!(same(&office, &admitting(&alike)));
+    assert!(same(&admitting(&alike), &office));
+    // On one side only: errors, and nothing else.
+    let found = compared_policies(&of(OFFICE), &office, (OFFICE, OFFICE));
+    let kinds: Vec<_> = found
+        .journeys
+        .iter()
+        .flat_map(|journey| &journey.differences)
+        .map(|one| match one.packet.transport {
+            Transport::Icmp { kind, .. } => (one.packet.proto, kind),
+            ref other => panic!("{other:?}"),
+        })
+        .collect();
+    assert!(kinds.iter().any(|(proto, _)| *proto == 1), "{kinds:?}");
+    assert!(kinds.iter().any(|(proto, _)| *proto == 58), "{kinds:?}");
+    for (proto, kind) in kinds {
+        let is_error = if proto == 1 {
+            [3, 4, 5, 11, 12].contains(&kind)
+        } else {
+            kind < 128
+        };
+        assert!(is_error, "{proto} {kind}");
+    }
+    // Nothing finds a state, so that the setting does nothing.
+    let none = "add 10 record-state tcp from any to any 22\n";
+    let none = none
+        .replace("record-state tcp", "allow tcp")
+        .replace("22", "22 record-state");
+    assert!(same(&of(&none), &admitting(&none)));
+    // Errors have no state of their own where nothing notes ICMP, and none of what they quote if
+    // that has another family.
+    let six = "add 10 check-state\nadd 20 deny ip4 from any to any\n\
+               add 30 allow ip6 from any to any proto udp keep-state\n";
+    let found = compared_policies(&of(six), &admitting(six), (six, six));
+    for one in found
+        .journeys
+        .iter()
+        .flat_map(|journey| &journey.differences)
+    {
+        assert_eq!(one.packet.proto, 58, "{one:?}");
+    }
+    assert!(!found.same());
+    // An error reaches the rules of the flow that it tells of, and no other packet does.
+    let rules = "add 10 skipto 100 icmp from any to any icmptypes 3\nadd 20 skipto 200 udp from \
+                 any to any\nadd 30 deny ip from any to any\nadd 100 check-state\nadd 110 deny \
+                 ip from any to any\nadd 200 skipto 300 udp from any to any record-state\n\
+                 add 210 deny ip from any to any\nadd 300 count icmp from any to any\n";
+    let unmet = |policy: &Policy| {
+        let found = unreached(policy, NODES).unwrap().rules;
+        let rules = policy.chains.iter().flat_map(|chain| &chain.rules);
+        let mut rules = rules.filter(|rule| rule.index == 300);
+        rules.all(|rule| found.contains(&rule.id))
+    };
+    assert!(unmet(&of(rules)));
+    assert!(!unmet(&admitting(rules)));
 }
 
 #[test]
@@ -249,219 +330,6 @@ fn rules_that_no_packet_meets_make_no_states() {
     assert_eq!(out_of_reach(taken), [30]);
 }
 
-// ---- random rule sets ----
-
-const NAMES: [&str; 4] = ["", " :a", " :b", ""];
-
-fn state(rng: &mut Rng) -> String {
-    let name = NAMES[rng.usize(..NAMES.len())];
-    let limit = ["src-addr", "dst-addr", "src-addr dst-port"][rng.usize(..3)];
-    let most = rng.u8(1..3);
-    match rng.u8(..12) {
-        0..4 => String::new(),
-        4..8 => format!(" keep-state{name}"),
-        8 => format!(" record-state{name}"),
-        9 => format!(" limit {limit} {most}{name}"),
-        10 => format!(" set-limit {limit} {most}{name}"),
-        _ => format!(" keep-state{name} defer-action"),
-    }
-}
-
-/// A rule without its number.
-fn rule(rng: &mut Rng, number: usize, rules: usize) -> String {
-    if rng.u8(..5) == 0 {
-        return format!(
-            "check-state{}",
-            [NAMES[0], NAMES[1], NAMES[2], " :any"][rng.usize(..4)]
-        );
-    }
-    let action = match rng.u8(..14) {
-        0..5 => "allow".to_owned(),
-        5..8 => "deny".to_owned(),
-        8..10 => "count".to_owned(),
-        10 => "allow log".to_owned(),
-        11 => "reset".to_owned(),
-        12 => "setdscp 10".to_owned(),
-        _ => format!("skipto {}", rng.usize(number + 1..rules + 2) * 10),
-    };
-    let proto = ["ip", "tcp", "udp", "tcp"][rng.usize(..4)];
-    let hosts = ["any", "10.0.0.1", "10.0.0.0/31", "any"];
-    let (from, to) = (hosts[rng.usize(..4)], hosts[rng.usize(..4)]);
-    let port = match (proto, rng.u8(..3)) {
-        ("ip", _) | (_, 0) => "",
-        (_, 1) => " 22",
-        _ => " 22,53",
-    };
-    let pass = ["", "", " in", " out"][rng.usize(..4)];
-    let setup = if proto == "tcp" && rng.bool() {
-        " setup"
-    } else {
-        ""
-    };
-    format!(
-        "{action} {proto} from {from} to {to}{port}{pass}{setup}{}",
-        state(rng)
-    )
-}
-
-fn numbered(rules: &[String]) -> String {
-    let mut out = String::new();
-    for (at, rule) in rules.iter().enumerate() {
-        let _ = writeln!(out, "add {} {rule}", (at + 1) * 10);
-    }
-    out
-}
-
-fn rules(rng: &mut Rng) -> Vec<String> {
-    let many = rng.usize(3..9);
-    let mut out: Vec<String> = (0..many).map(|at| rule(rng, at + 1, many)).collect();
-    if rng.bool() {
-        out.push("allow ip from any to any".to_owned());
-    }
-    out
-}
-
-/// A change that may or may not mean something.
-fn mutated(rules: &[String], rng: &mut Rng) -> Vec<String> {
-    let mut out = rules.to_vec();
-    let at = rng.usize(..out.len());
-    let words = [
-        (" keep-state", " record-state"),
-        (" record-state", " keep-state"),
-        ("limit src-addr 1", "limit src-addr 2"),
-        (" :a", " :b"),
-        (" :b", " :any"),
-        (" setup", ""),
-        ("allow tcp", "allow log tcp"),
-        ("allow tcp", "deny tcp"),
-        ("allow udp", "allow log udp"),
-        ("count", "allow"),
-        ("22,53", "53,22"),
-        ("22,53", "22"),
-        (" defer-action", ""),
-        ("10.0.0.0/31", "{ 10.0.0.0 or 10.0.0.1 }"),
-        (" in", ""),
-    ];
-    match rng.u8(..8) {
-        0 => out[at] = "count ip from any to any".to_owned(),
-        1 if at + 1 < out.len() => out.swap(at, at + 1),
-        2 if !out[at].contains("skipto") => {
-            let copy = out[at].clone();
-            out.insert(at, copy);
-        }
-        3 => out[at] = rule(rng, at + 1, rules.len()),
-        4 => out.insert(at, "check-state".to_owned()),
-        _ => {
-            let start = rng.usize(..words.len());
-            let order = (0..words.len()).map(|next| words[(start + next) % words.len()]);
-            for (from, to) in order {
-                let keeps = to != " :any" || out[at].starts_with("check-state");
-                if out[at].contains(from) && keeps {
-                    out[at] = out[at].replacen(from, to, 1);
-                    break;
-                }
-            }
-        }
-    }
-    out
-}
-
-fn packet(rng: &mut Rng) -> (Packet, Path) {
-    let hosts = [0x0a00_0000u128, 0x0a00_0001, 0x0a00_0002];
-    let (client, server) = (hosts[rng.usize(..3)], hosts[rng.usize(..3)]);
-    let ports = (1000 + rng.u16(..2), [22, 53][rng.usize(..2)]);
-    let back = rng.u8(..3) == 0;
-    let (src, dst) = if back {
-        (server, client)
-    } else {
-        (client, server)
-    };
-    let (src_port, dst_port) = if back { (ports.1, ports.0) } else { ports };
-    let (proto, transport) = match rng.u8(..5) {
-        0..3 => {
-            let flags = match (back, rng.u8(..5)) {
-                (false, 0..2) => 2,
-                (true, 0..2) => 18,
-                (_, 4) => 4,
-                _ => 16,
-            };
-            let tcp = Transport::Tcp {
-                src_port,
-                dst_port,
-                flags,
-                sequence: 1,
-                acknowledgement: u32::from(back) + 1,
-                window: 1000,
-                options: Vec::new(),
-                payload: 0,
-                malformed: false,
-            };
-            (6, tcp)
-        }
-        3 => (17, Transport::Udp { src_port, dst_port }),
-        _ => (
-            1,
-            Transport::Icmp {
-                kind: 8,
-                code: 0,
-                id: 1,
-                about: None,
-            },
-        ),
-    };
-    let path = [Path::Input, Path::Forward, Path::Output][rng.usize(..3)];
-    let packet = Packet {
-        family: Family::V4,
-        hook: Hook::Prerouting,
-        in_iface: "eth0".to_owned(),
-        out_iface: "eth1".to_owned(),
-        src,
-        dst,
-        proto,
-        length: 60,
-        ttl: 64,
-        tos: 0,
-        fragment: Fragment::Whole,
-        transport,
-        routing: None,
-        mark: 0,
-        mac: None,
-        packet_type: PacketType::Unicast,
-        owner: None,
-        handling: 0,
-        aside: Facts::default(),
-    };
-    (packet, path)
-}
-
-/// What becomes of a packet: verdict, and TOS of what passes.
-fn becomes(evaluator: &mut Evaluator<'_>, packet: &Packet, path: Path, now: u64) -> (Verdict, u8) {
-    let judged = evaluator.travel(packet, path, now);
-    let last = judged.last().map(|(_, judgement)| judgement);
-    let verdict = last.map_or(Verdict::Accept, |one| one.verdict);
-    match verdict {
-        Verdict::Accept => (verdict, last.map_or(0, |one| one.tos)),
-        refused => (refused, 0),
-    }
-}
-
-/// The first packet of some conversations that is treated differently.
-fn first_difference(old: &Policy, new: &Policy, rng: &mut Rng, packets: usize) -> Option<String> {
-    let mut both = [Evaluator::new(old, 0), Evaluator::new(new, 0)];
-    let mut now = 0;
-    for at in 0..packets {
-        now += [0, 100, 1000, 7000][rng.usize(..4)];
-        let (packet, path) = packet(rng);
-        let [a, b] = [0, 1].map(|side: usize| becomes(&mut both[side], &packet, path, now));
-        if a != b {
-            return Some(format!(
-                "packet {at} at {now} ms, {path:?}: {a:?} {b:?} {packet:?}"
-            ));
-        }
-    }
-    None
-}
-
 fn setting(name: &str, usual: u64) -> u64 {
     let set = std::env::var(name)
         .ok()
@@ -484,6 +352,12 @@ fn the_same_is_the_same_for_whole_conversations() {
         };
         if rng.u8(..4) == 0 {
             (old.states_max, new.states_max) = (3, 3);
+        }
+        let admit = [(false, false), (true, true), (true, true), (false, true)][rng.usize(..4)];
+        for (policy, admits) in [(&mut old, admit.0), (&mut new, admit.1)] {
+            if let Some(own) = &mut policy.dynamic {
+                own.icmp_errors = admits;
+            }
         }
         let options = Options {
             families: vec![Family::V4],
@@ -550,9 +424,12 @@ fn what_is_out_of_reach_never_counts() {
     for seed in 0..sets {
         let mut rng = Rng::with_seed(seed + 1_000_000);
         let text = numbered(&rules(&mut rng));
-        let Some(policy) = read(&text) else {
+        let Some(mut policy) = read(&text) else {
             continue;
         };
+        if let Some(own) = &mut policy.dynamic {
+            own.icmp_errors = rng.bool();
+        }
         let found = unreached(&policy, NODES).unwrap().rules;
         hidden += found.len();
         for _ in 0..6 {

@@ -109,11 +109,13 @@ fn captures_meet_the_rules() {
 #[test]
 fn errors_about_packets_of_a_state_pass_where_that_is_set() {
     let folder = Folder::new();
-    let rules = "add 100 check-state\nadd 200 deny icmp from any to any\n\
+    let rules_text = "add 100 check-state\nadd 200 deny icmp from any to any\n\
         add 300 allow udp from any to any out keep-state\nadd 400 deny ip from any to any\n";
     let setting = "# --sysctl weir.dyn_icmp_errors=1\n";
-    folder.file("usual", rules);
-    folder.file("admits", &format!("{setting}{rules}"));
+    folder.file("usual", rules_text);
+    folder.file("admits", &format!("{setting}{rules_text}"));
+    let open = "add 100 check-state\nadd 200 allow ip from any to any keep-state\n";
+    folder.file("open", &format!("{setting}{open}"));
     let query = udp((HOST, 999), (PEER, 53));
     let answer = udp((PEER, 53), (HOST, 999));
     let router = [198, 51, 100, 1];
@@ -145,16 +147,27 @@ fn errors_about_packets_of_a_state_pass_where_that_is_set() {
     assert_eq!(rules("admits"), [300, 300, 300, 200, 200, 200, 300, 200]);
     let shown = folder.weir(&["show", "admits"]).expect(0).out;
     assert!(shown.starts_with(setting), "{shown}");
-    // What errors quote is nothing that packets are compared by.
-    for args in [
-        &["diff", "usual", "admits"][..],
-        &["convert", "admits", "--to", "iptables", "--family", "ipv4"],
-        &["check", "--unreachable", "admits"],
-    ] {
-        let run = folder.weir(args);
-        assert!(run.code != Some(0), "{run:?}");
-        assert!(run.err.contains("weir.dyn_icmp_errors=1"), "{run:?}");
-    }
+    // Errors about packets of states are what differs, and what a conversion keeps.
+    let run = folder.weir(&["diff", "usual", "admits", "--no-forwarding"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let told = "quoting a packet of a state (keep-state :default; its packets: accept)";
+    assert!(
+        run.out
+            .contains("newly accepted: protocol icmp, ICMP type 3-5"),
+        "{run:?}"
+    );
+    assert!(run.out.contains(told), "{run:?}");
+    folder.file(
+        "same",
+        &format!("{setting}{}", rules_text.replace("udp", "17")),
+    );
+    folder.weir(&["diff", "same", "admits"]).expect(0);
+    folder.weir(&["check", "--unreachable", "admits"]).expect(0);
+    let tracked = ["--to", "iptables", "--host", "--states=tracked"];
+    let run = folder
+        .weir(&[&["convert", "open", "--family", "ipv4"][..], &tracked].concat())
+        .expect(0);
+    assert!(run.out.contains("ESTABLISHED,RELATED"), "{run:?}");
 }
 
 #[test]

@@ -259,7 +259,8 @@ fn of_states(policy: &Policy, names: &Names, test: &Test) -> Option<String> {
         Cond::Dynamic(DynamicTest::Look(name)) => {
             let shared = makers.named.get(&name);
             let name = shared.map_or(format!("other {name}"), |shared| shared.to_string());
-            format!("look for {name} of {}", makers.fingerprint())
+            let errors = policy.dynamic.as_ref().is_some_and(|own| own.icmp_errors);
+            format!("look for {name} of {}, {errors}", makers.fingerprint())
         }
         Cond::Learn(id) => text(*makers.class_of.get(&id)?),
         _ => return None,

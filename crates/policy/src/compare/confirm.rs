@@ -6,7 +6,7 @@
 
 use super::example::Valuation;
 use super::field::Field;
-use super::given::Asked;
+use super::given::{Asked, quote};
 use super::names::Names;
 use super::space::Space;
 use super::walk::nested;
@@ -45,7 +45,10 @@ pub fn judge(
     path: Path,
     valuation: &Valuation,
 ) -> Judged {
-    let packet = valuation.packet(space, path);
+    let mut packet = valuation.packet(space, path);
+    if policy.dynamic.as_ref().is_some_and(|own| own.icmp_errors) {
+        quote(&mut packet);
+    }
     let fixed = fixed(policy, names, space, valuation);
     let asked = Asked {
         policy,
@@ -53,7 +56,7 @@ pub fn judge(
         space,
         valuation,
     };
-    let fixed = asked.limited(fixed);
+    let fixed = asked.limited(fixed, &packet);
     let state = valuation.state();
     let begin = |evaluator: &mut Evaluator<'_>| {
         let mut passage = Passage::of(&packet);

@@ -5,6 +5,7 @@
 //! is one bit for each name and class, the same on both sides; what the walk itself makes of them
 //! is followed as `eval` does it. A look that finds nothing leaves no trace; one that does
 //! refreshes the state, which is compared, as are flows that are noted, and places taken of limits.
+//! What ICMP errors quote has bits of its own, where a setting asks for its states.
 
 use super::diagram::{NO, Node, TooLarge, YES};
 use super::field::Field;
@@ -23,9 +24,19 @@ pub fn of_class(text: &str, age: u32) -> String {
     aged(format!("{OF_A_CLASS} {text}"), age)
 }
 
+/// The text of there being a state of a class of the packet that an ICMP error quotes.
+pub fn of_quoted(text: &str, pass: u32) -> String {
+    aged(format!("{OF_A_CLASS} {QUOTED} {text}"), pass)
+}
+
 /// The text of a state's being newer than those of other names.
 pub fn newest(name: usize, age: u32) -> String {
-    aged(format!("newest state of the packet has name {name}"), age)
+    aged(format!("{NEWEST} the packet has name {name}"), age)
+}
+
+/// The same of what an ICMP error quotes.
+pub fn newest_quoted(name: usize, pass: u32) -> String {
+    aged(format!("{NEWEST} {QUOTED} has name {name}"), pass)
 }
 
 /// The text of there being room for one more state, after some were made.
@@ -54,6 +65,10 @@ fn aged(text: String, age: u32) -> String {
 
 /// The begin of the texts of what states of ipfw a packet has.
 pub const OF_A_CLASS: &str = "state of ipfw:";
+/// In front of the class in the texts of what an ICMP error quotes.
+pub const QUOTED: &str = "what the error quotes";
+/// The begin of the texts of the order of states.
+pub const NEWEST: &str = "newest state of";
 /// The begin of the text of there being room in the table.
 pub const ROOM: &str = "room for the state";
 /// The begin of the texts of limits.
@@ -89,7 +104,15 @@ impl Walk<'_, '_> {
             return Ok(live);
         }
         let live = self.change(YES, live, &Change::BeginPass)?;
-        if first || self.space.family == Family::V4 {
+        if first {
+            return Ok(live);
+        }
+        let mut live = live;
+        if self.asks_quoted() {
+            let errors = self.space.icmp_errors(Family::V6)?;
+            live = self.change(errors, live, &Change::OtherInterface)?;
+        }
+        if self.space.family == Family::V4 {
             return Ok(live);
         }
         let local = [(0xfe80 << 112, (0xfec0 << 112) - 1)];
@@ -135,14 +158,26 @@ impl Walk<'_, '_> {
             }
             let come = self.space.diagram.and(here, out.yes)?;
             let mut left = come;
+            let mut none = here;
             for (class, set) in self.present(name, &flows, by)? {
                 let found = self.space.diagram.and(here, set)?;
                 yes = self.space.diagram.or(yes, found)?;
+                none = self.space.diagram.without(none, set)?;
                 let found = self.space.diagram.and(come, set)?;
                 left = self.space.diagram.without(left, found)?;
                 let looked = Change::Looked(name, Some(class));
                 out.live = self.change(found, out.live, &looked)?;
                 out.live = self.refreshed(class, found, out.live)?;
+            }
+            // An error that has no state of its own is found by that of the packet it quotes,
+            // which lives no longer for it.
+            for (class, set) in self.present_of_quoted(name, &flows, by)? {
+                let found = self.space.diagram.and(none, set)?;
+                yes = self.space.diagram.or(yes, found)?;
+                let found = self.space.diagram.and(left, set)?;
+                left = self.space.diagram.without(left, found)?;
+                let looked = Change::Looked(name, Some(class));
+                out.live = self.change(found, out.live, &looked)?;
             }
             out.live = self.change(left, out.live, &Change::Looked(name, None))?;
         }
@@ -176,6 +211,16 @@ impl Walk<'_, '_> {
         for name in 0..makers.names {
             each.push(self.present_of(name, flows, by)?);
         }
+        self.newest_of(&each, by, |name| newest(name, flows.age))
+    }
+
+    /// Of the states that packets have under each name the newest one.
+    fn newest_of(
+        &mut self,
+        each: &[Present],
+        by: (RuleId, usize),
+        newest: impl Fn(usize) -> String,
+    ) -> Result<Present, TooLarge> {
         let mut out = Vec::new();
         let mut taken = NO;
         for (name, present) in each.iter().enumerate() {
@@ -185,7 +230,7 @@ impl Walk<'_, '_> {
             }
             let mut first = self.space.diagram.not(later)?;
             if later != NO {
-                let newest = self.bit(newest(name, flows.age), by)?;
+                let newest = self.bit(newest(name), by)?;
                 first = self.space.diagram.or(first, newest)?;
             }
             let first = self.space.diagram.without(first, taken)?;
@@ -207,16 +252,8 @@ impl Walk<'_, '_> {
         if let Some((_, class)) = flows.known.iter().find(|known| known.0 == name) {
             return Ok(vec![(*class, YES)]);
         }
-        let makers = &self.names.makers;
-        if makers.first_packets {
-            return Ok(Vec::new());
-        }
-        let classes = makers.classes.iter().enumerate();
-        let named = classes.filter(|(_, class)| class.visible && class.name == name);
-        let named: Vec<usize> = named.map(|one| one.0).collect();
-        let mut out = Vec::new();
-        let mut left = YES;
-        for class in named {
+        let (mut out, mut left) = (Vec::new(), YES);
+        for class in self.names.makers.visible_of(name) {
             let text = of_class(&self.names.makers.classes[class].text, flows.age);
             let bit = self.bit(text, by)?;
             let possible = self.possible(class)?;
@@ -229,6 +266,56 @@ impl Walk<'_, '_> {
             }
         }
         Ok(out)
+    }
+
+    /// Whether ICMP errors are found by the states of what they quote.
+    fn asks_quoted(&self) -> bool {
+        let own = self.policy.dynamic.as_ref();
+        own.is_some_and(|own| own.icmp_errors)
+    }
+
+    /// The states that what ICMP errors quote has under a name. Nothing of what is quoted is in
+    /// the packet's own fields, so each is a bit that any error can have, if the class has rules
+    /// of that family.
+    fn present_of_quoted(
+        &mut self,
+        name: u32,
+        flows: &Flows,
+        by: (RuleId, usize),
+    ) -> Result<Present, TooLarge> {
+        if !self.asks_quoted() {
+            return Ok(Vec::new());
+        }
+        let makers = &self.names.makers;
+        let names: Vec<usize> = match name {
+            ANY => (0..makers.names).collect(),
+            name => makers.named.get(&name).copied().into_iter().collect(),
+        };
+        let mut each = vec![Vec::new(); makers.names];
+        for name in names {
+            let (mut left, mut out) = (YES, Vec::new());
+            for class in self.names.makers.visible_of(name) {
+                let own = &self.names.makers.classes[class];
+                let text = of_quoted(&own.text, flows.pass);
+                let of = [Family::V4, Family::V6].map(|family| own.is_of(family));
+                let bit = self.bit(text, by)?;
+                let mut errors = NO;
+                for family in [Family::V4, Family::V6] {
+                    if of[family as usize] {
+                        let such = self.space.icmp_errors(family)?;
+                        errors = self.space.diagram.or(errors, such)?;
+                    }
+                }
+                let set = self.space.diagram.and(bit, errors)?;
+                let set = self.space.diagram.and(set, left)?;
+                left = self.space.diagram.without(left, set)?;
+                if self.names.makers.stands[class].is_some() {
+                    out.push((class, set));
+                }
+            }
+            each[name] = out;
+        }
+        self.newest_of(&each, by, |name| newest_quoted(name, flows.pass))
     }
 
     /// Packets that can have a state of a class: one of its rules noted a packet of the flow, which

@@ -8,7 +8,7 @@
 //! states what this one does is not asked here: both walks go on from there.
 
 use super::noting::{Flows, Maker, both, makers};
-use crate::model::{Dynamic, IpfwKeeper, Keeper, LearnerId, Policy, RuleId};
+use crate::model::{Dynamic, Family, IpfwKeeper, Keeper, LearnerId, Policy, RuleId};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
@@ -51,6 +51,17 @@ pub struct Makers {
     pub lasting: bool,
     /// Only packets without states, which can get one.
     pub first_packets: bool,
+}
+
+impl Class {
+    /// Whether its rules can note packets of a family.
+    pub fn is_of(&self, family: Family) -> bool {
+        let mut made = self
+            .flows
+            .iter()
+            .filter(|sides| !sides.iter().all(Vec::is_empty));
+        made.all(|sides| !sides[family as usize].is_empty())
+    }
 }
 
 impl Makers {
@@ -131,6 +142,13 @@ impl Makers {
             .map(|(class, verdict)| format!("{}: {verdict}", class.text))
             .collect();
         texts.join("; ")
+    }
+
+    /// The classes of a name that packets can be found to belong to.
+    pub fn visible_of(&self, name: usize) -> Vec<usize> {
+        let found = |class: &Class| !self.first_packets && class.visible && class.name == name;
+        let all = 0..self.classes.len();
+        all.filter(|at| found(&self.classes[*at])).collect()
     }
 
     /// The class, and those of the other policy whose limit is lower but otherwise the same: where

@@ -108,20 +108,13 @@ pub enum Refusal {
     /// Frames of the link layer have rules of their own.
     #[error("net.link.ether.ipfw=1: what becomes of frames can't be compared; leave it at 0")]
     Frames,
-    /// What an ICMP error quotes decides.
-    #[error("weir.dyn_icmp_errors=1: what errors quote can't be compared; leave it at 0")]
-    IcmpErrors,
 }
 
-/// Refuses policies with rules for frames, and those that ask what ICMP errors quote.
+/// Refuses policies with rules for frames.
 fn comparable(policies: &[&Policy]) -> Result<(), Refusal> {
     let mut roots = policies.iter().flat_map(|policy| &policy.roots);
-    let mut dynamic = policies.iter().filter_map(|policy| policy.dynamic.as_ref());
-    if roots.any(Root::is_of_frames) {
-        return Err(Refusal::Frames);
-    }
-    match dynamic.any(|dynamic| dynamic.icmp_errors) {
-        true => Err(Refusal::IcmpErrors),
+    match roots.any(Root::is_of_frames) {
+        true => Err(Refusal::Frames),
         false => Ok(()),
     }
 }

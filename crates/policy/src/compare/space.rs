@@ -169,6 +169,18 @@ impl Space {
         self.diagram.and(protocols, there)
     }
 
+    /// ICMP errors: packets that quote one of a family. Of ICMPv6 those are all types below 128.
+    pub fn icmp_errors(&mut self, quoted: Family) -> Result<Node, TooLarge> {
+        const KINDS: [&[(u128, u128)]; 2] = [&[(3, 5), (11, 12)], &[(0, 127)]];
+        let icmp = self.readable(Header::Icmp)?;
+        let own = self.protocols(&[ICMP[quoted as usize]])?;
+        let own = self.diagram.and(icmp, own)?;
+        let kinds = self
+            .diagram
+            .among(Field::IcmpType, KINDS[quoted as usize])?;
+        self.diagram.and(own, kinds)
+    }
+
     /// Packets that a reset may answer.
     pub fn resettable(&mut self) -> Result<Node, TooLarge> {
         let tcp = self.readable(Header::Tcp)?;

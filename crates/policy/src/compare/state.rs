@@ -85,6 +85,8 @@ pub struct Flows {
     pub taken: Vec<usize>,
     /// How often what was known of the flow was forgotten.
     pub age: u32,
+    /// On which pass it is, where that may make another flow of what it quotes.
+    pub pass: u32,
 }
 
 /// A change of a state.
@@ -126,6 +128,8 @@ pub enum Change {
     BeginPass,
     /// What was found out of the flow's states holds no more.
     Unknow,
+    /// What an error quotes may be of other flows on this pass.
+    OtherInterface,
     /// States of a name were looked for; the class of the one that was found.
     Looked(u32, Option<usize>),
     /// A flow is taken as noted.
@@ -227,6 +231,7 @@ impl Flows {
                 self.taken.clear();
                 self.age += 1;
             }
+            Change::OtherInterface => self.pass += 1,
             Change::Looked(name, found) => {
                 (self.looked, self.noted, self.found) = (Some(name), false, found);
             }

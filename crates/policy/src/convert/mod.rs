@@ -135,12 +135,6 @@ pub fn convert(
         let found = Diagnostic::unsupported(Span::default(), message);
         return Err(vec![found.help("leave it at 0")]);
     }
-    let dynamic = source.policy.dynamic.as_ref();
-    if dynamic.is_some_and(|dynamic| dynamic.icmp_errors) {
-        let message = "weir.dyn_icmp_errors=1: what errors quote can't be converted";
-        let found = Diagnostic::unsupported(Span::default(), message);
-        return Err(vec![found.help("leave it at 0")]);
-    }
     let mut work = source.policy.clone();
     if options.tracked {
         tracked::check(source, options).map_err(sorted)?;

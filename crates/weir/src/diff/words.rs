@@ -60,6 +60,10 @@ pub fn phrases(class: &Class, journey: &Journey, places: [&Places<'_>; 2]) -> Ve
 
 /// What is asked of states that rules make.
 fn of_states(text: &str, holds: bool) -> Option<String> {
+    if let Some(state) = text.strip_prefix("state of ipfw: what the error quotes ") {
+        let of = if holds { "of a state" } else { "of no state" };
+        return Some(format!("quoting a packet {of} ({state})"));
+    }
     if let Some(state) = text.strip_prefix("state of ipfw: ") {
         let of = if holds { "of a state" } else { "of no state" };
         return Some(format!("{of} ({state})"));
@@ -90,7 +94,7 @@ fn of_states(text: &str, holds: bool) -> Option<String> {
             ["with no room for more states", "with room for its state"],
         ),
         (
-            "newest state of the packet",
+            "newest state of",
             [
                 "with a newer state of another name",
                 "with no newer state of another name",
