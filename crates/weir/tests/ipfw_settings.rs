@@ -226,16 +226,115 @@ fn established_asks_for_rst_or_ack_where_that_is_set() {
 
 /// A capture of one frame of Ethernet.
 fn ethernet(path: &std::path::Path, inside: &[u8]) {
+    frames(path, &[(0, 1, 0x0800, inside)]);
+}
+
+/// A capture of frames: seconds, last byte of the sender's address, type, and what they hold.
+fn frames(path: &std::path::Path, all: &[(u32, u8, u16, &[u8])]) {
     let mut out = Vec::new();
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 0x4_0000, 1] {
         out.extend(word.to_le_bytes());
     }
-    let frame = [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0][..], inside].concat();
-    let length = frame.len() as u32;
-    for word in [1_700_000_000, 0, length, length] {
-        out.extend(word.to_le_bytes());
+    for (seconds, from, kind, inside) in all {
+        let header = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, *from];
+        let frame = [&header[..], &kind.to_be_bytes(), inside].concat();
+        let length = frame.len() as u32;
+        for word in [1_700_000_000 + seconds, 0, length, length] {
+            out.extend(word.to_le_bytes());
+        }
+        out.extend(frame);
     }
-    std::fs::write(path, [out, frame].concat()).unwrap();
+    std::fs::write(path, out).unwrap();
+}
+
+#[test]
+fn frames_of_a_capture_without_a_packet_are_judged_where_frames_are() {
+    let folder = Folder::new();
+    let rules = "# --sysctl net.link.ether.ipfw=1\n\
+        add 100 skipto 1000 ip from any to any layer2\n\
+        add 200 check-state\n\
+        add 210 allow udp from any to any 53 keep-state\n\
+        add 220 deny ip from any to any\n\
+        add 1000 allow ip from any to any MAC any 02:00:00:00:00:01 mac-type 0x0806\n\
+        add 1010 deny ip from any to any mac-type 0x0806,0x88cc\n\
+        add 1020 allow ip from any to any\n";
+    folder.file("rules", rules);
+    let query = udp(([192, 0, 2, 9], 1), ([192, 0, 2, 1], 53));
+    let answer = udp(([192, 0, 2, 1], 53), ([192, 0, 2, 9], 1));
+    let arp = [0; 46];
+    let tagged = [&[0, 7, 8, 6][..], &arp].concat();
+    frames(
+        &folder.0.join("capture"),
+        &[
+            (0, 1, 0x0800, &query),
+            (1, 1, 0x0806, &arp),
+            (2, 3, 0x0806, &arp),
+            // Behind a VLAN tag, and of another protocol.
+            (3, 1, 0x8100, &tagged),
+            (4, 1, 0x88cc, &arp),
+            // A type of IP, and nothing like it behind.
+            (5, 1, 0x0800, &arp),
+            (9, 1, 0x0800, &answer),
+            // Ten seconds later the state is over, whatever came between.
+            (18, 1, 0x0806, &arp),
+            (19, 1, 0x0800, &answer),
+        ],
+    );
+    let replay = |more: &[&str]| {
+        let args = ["replay", "--dialect", "ipfw", "--in", "eth0", "--json"];
+        let run = folder.weir(&[&args[..], more, &["rules", "capture"]].concat());
+        run.expect(0)
+    };
+    let told = |more: &[&str]| -> Vec<(String, u64, usize)> {
+        let records = replay(more).records();
+        let records = records.iter().map(|one| {
+            let verdict = one["verdict"].as_str().or(one["skipped"].as_str());
+            let trail = one["trail"].as_array().unwrap();
+            let rule = one["rule"].as_u64().unwrap_or(0);
+            (verdict.unwrap().to_owned(), rule, trail.len())
+        });
+        records.collect()
+    };
+    let one = |verdict: &str, rule, acted| (verdict.to_owned(), rule, acted);
+    let on = [
+        one("accept", 210, 3),
+        one("accept", 1000, 2),
+        one("drop", 1010, 2),
+        one("accept", 1000, 2),
+        one("drop", 1010, 2),
+        one("accept", 1020, 2),
+        one("accept", 210, 3),
+        one("accept", 1000, 2),
+        one("drop", 220, 3),
+    ];
+    assert_eq!(told(&[]), on);
+    let off = told(&["--sysctl", "net.link.ether.ipfw=0"]);
+    let bare = one("not IP", 0, 0);
+    for at in [1, 2, 3, 4, 5, 7] {
+        assert_eq!(off[at], bare, "{off:?}");
+    }
+    let packets = [0, 6, 8].map(|at| off[at].1);
+    assert_eq!(packets, [210, 210, 220]);
+    // Each counts with what is behind its header.
+    let counts = replay(&["--quiet"]).json();
+    let of = |rule: u64| {
+        let counts = counts.as_array().unwrap();
+        let one = counts.iter().find(|one| one["rule"] == rule).unwrap();
+        [&one["packets"], &one["bytes"]].map(|number| number.as_u64().unwrap())
+    };
+    assert_eq!((of(1000), of(1010)), ([3, 138], [2, 92]));
+    assert_eq!(of(100)[0], 9);
+    let run = folder.weir(&[
+        "explain",
+        "--dialect",
+        "ipfw",
+        "--in",
+        "eth0",
+        "rules",
+        "capture",
+    ]);
+    let frame = "frame type=0x0806 02:00:00:00:00:03 > 02:00:00:00:00:02";
+    assert!(run.out.contains(frame), "{run:?}");
 }
 
 #[test]

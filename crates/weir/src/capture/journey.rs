@@ -91,6 +91,7 @@ mod tests {
             way,
             received_on: received_on.map(str::to_owned),
             content: Err("not IP"),
+            bare: None,
         }
     }
 

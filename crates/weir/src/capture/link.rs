@@ -2,9 +2,11 @@
 //!
 //! In: the captured bytes and the link type of the file (tcpdump.org/linktypes.html). Out: the
 //! layer 3 bytes, the sender's hardware address and the packet type. VLAN tags are skipped, up to
-//! two. Frames that are not IP (ARP, LLDP ...) are told by a reason, never judged.
+//! two. Frames that are not IP (ARP, LLDP ...) are told by a reason; of those of Ethernet the
+//! header is read, for rules about frames.
 
 use pcap_file::DataLink;
+use weir_engine::packet::frame;
 use weir_policy::model::PacketType;
 
 /// What the link header says.
@@ -29,6 +31,15 @@ pub struct Network {
     pub link: LinkAddress,
 }
 
+/// A frame of Ethernet that holds no IP packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bare {
+    /// What its header says.
+    pub link: LinkAddress,
+    /// Bytes behind the header when it was on the wire.
+    pub wire: u32,
+}
+
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPES_VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
@@ -49,6 +60,37 @@ pub fn network(kind: DataLink, bytes: &[u8], original: u32) -> Result<Network, &
     let header = (bytes.len() - network.bytes.len()) as u32;
     network.wire = original.saturating_sub(header).max(network.wire);
     Ok(network)
+}
+
+/// The header of a frame in which no packet was found, if it is one of Ethernet.
+pub fn bare(
+    kind: DataLink,
+    bytes: &[u8],
+    original: u32,
+    content: &Result<Network, &'static str>,
+) -> Option<Bare> {
+    if kind != DataLink::ETHERNET || content.is_ok() {
+        return None;
+    }
+    // What the programs in the kernel make of frames as well, where VLAN tags are cut short.
+    let (header, at) = frame::header(bytes)?;
+    let (destination, source) = (hardware(bytes, 0)?, hardware(bytes, 6)?);
+    let link = LinkAddress {
+        source: Some(source),
+        kind: addressed(destination),
+        frame: Some((destination, source, header.kind)),
+    };
+    let wire = original.max(bytes.len() as u32) - at as u32;
+    Some(Bare { link, wire })
+}
+
+/// To whom a frame goes, by its destination.
+fn addressed(destination: [u8; 6]) -> PacketType {
+    match destination {
+        [0xff, 0xff, 0xff, 0xff, 0xff, 0xff] => PacketType::Broadcast,
+        [first, ..] if first & 1 == 1 => PacketType::Multicast,
+        _ => PacketType::Unicast,
+    }
 }
 
 fn cut(kind: DataLink, bytes: &[u8]) -> Result<Network, &'static str> {
@@ -107,11 +149,7 @@ fn ethernet(bytes: &[u8]) -> Result<Network, &'static str> {
     }
     let link = LinkAddress {
         source: hardware(bytes, 6),
-        kind: match destination {
-            [0xff, 0xff, 0xff, 0xff, 0xff, 0xff] => PacketType::Broadcast,
-            [first, ..] if first & 1 == 1 => PacketType::Multicast,
-            _ => PacketType::Unicast,
-        },
+        kind: addressed(destination),
         frame: hardware(bytes, 6).map(|source| (destination, source, kind)),
     };
     by_ethertype(kind, &bytes[at + 2..], link)

@@ -11,7 +11,7 @@ mod pcap;
 mod pcapng;
 
 pub use journey::{Given, journey};
-pub use link::Network;
+pub use link::{Bare, LinkAddress, Network};
 
 use crate::exit::{Exit, OrExit, failure};
 use crate::input::once;
@@ -44,6 +44,19 @@ pub struct Frame {
     pub received_on: Option<String>,
     /// The packet, or why there is none to judge.
     pub content: Result<Network, &'static str>,
+    /// The header of a frame of Ethernet that holds no IP packet.
+    pub bare: Option<Bare>,
+}
+
+impl Frame {
+    /// What the link says, and how many bytes it carried.
+    pub fn link(&self) -> Option<(&LinkAddress, u32)> {
+        match (&self.content, &self.bare) {
+            (Ok(network), _) => Some((&network.link, network.wire)),
+            (Err(_), Some(bare)) => Some((&bare.link, bare.wire)),
+            (Err(_), None) => None,
+        }
+    }
 }
 
 /// A capture being read.

@@ -38,13 +38,15 @@ impl<R: Read> Frames<R> {
         self.number += 1;
         let scale = if self.nanoseconds { 1 } else { 1000 };
         let fraction = Duration::from_nanos(u64::from(packet.ts_frac) * scale);
+        let content = link::network(self.link, &packet.data, packet.orig_len);
         Some(Ok(Frame {
             number: self.number,
             time: Duration::from_secs(u64::from(packet.ts_sec)) + fraction,
             interface: None,
             way: None,
             received_on: None,
-            content: link::network(self.link, &packet.data, packet.orig_len),
+            bare: link::bare(self.link, &packet.data, packet.orig_len, &content),
+            content,
         }))
     }
 }

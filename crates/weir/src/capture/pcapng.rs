@@ -67,13 +67,16 @@ impl<R: Read> Frames<R> {
                     };
                     // The crate read the units as nanoseconds; this takes them back.
                     let units = packet.timestamp.as_nanos() as u64;
+                    let length = packet.original_len;
+                    let content = link::network(interface.link, &packet.data, length);
                     let mut frame = Frame {
                         number: self.number,
                         time: interface.clock.time(units),
                         interface: interface.name.clone(),
                         way: None,
                         received_on: None,
-                        content: link::network(interface.link, &packet.data, packet.original_len),
+                        bare: link::bare(interface.link, &packet.data, length, &content),
+                        content,
                     };
                     options(&mut frame, &packet.options);
                     return Some(Ok(frame));
@@ -83,13 +86,16 @@ impl<R: Read> Frames<R> {
                     let Some(interface) = self.interfaces.first() else {
                         return Some(Err(PcapError::InvalidInterfaceId(0)));
                     };
+                    let length = packet.original_len;
+                    let content = link::network(interface.link, &packet.data, length);
                     return Some(Ok(Frame {
                         number: self.number,
                         time: Duration::ZERO,
                         interface: interface.name.clone(),
                         way: None,
                         received_on: None,
-                        content: link::network(interface.link, &packet.data, packet.original_len),
+                        bare: link::bare(interface.link, &packet.data, length, &content),
+                        content,
                     }));
                 }
                 _ => {}

@@ -140,9 +140,14 @@ pub fn run(wanted: &Wanted<'_>, out: &mut Output) -> anyhow::Result<Exit> {
 }
 
 fn describe(frame: &crate::capture::Frame, given: &Given) -> String {
-    match crate::cmd::packet_of(frame, given) {
-        Ok(packet) => describe_packet(&packet),
-        Err(reason) => reason.to_owned(),
+    let bare = frame.bare.as_ref().and_then(|bare| bare.link.frame);
+    match (crate::cmd::packet_of(frame, given), bare) {
+        (Ok(packet), _) => describe_packet(&packet),
+        (Err(_), Some((to, from, kind))) => {
+            let mac = |bytes: [u8; 6]| bytes.map(|byte| format!("{byte:02x}")).join(":");
+            format!("frame type={kind:#06x} {} > {}", mac(from), mac(to))
+        }
+        (Err(reason), None) => reason.to_owned(),
     }
 }
 

@@ -81,7 +81,8 @@ pub struct Judge<'j> {
     pub index: Option<Index<'j>>,
 }
 
-/// Judges a frame; the error says why there is nothing to judge.
+/// Judges a frame; the error says why there is nothing to judge. One without an IP packet has the
+/// frame's pass alone, if frames are judged.
 pub fn judge(
     judge: &mut Judge<'_>,
     captured: &Frame,
@@ -89,18 +90,14 @@ pub fn judge(
     now_ms: u64,
 ) -> Result<Judged, &'static str> {
     let (passes, recv, xmit) = passes_of(captured, given);
-    let network = captured.content.as_ref().ok();
+    let link = captured.link().map(|link| link.0);
     let mut met = Met {
         pass: Pass::In,
         recv,
         xmit,
         frame: None,
-        to_many: network.is_some_and(|network| {
-            matches!(
-                network.link.kind,
-                PacketType::Broadcast | PacketType::Multicast
-            )
-        }),
+        to_many: link
+            .is_some_and(|link| matches!(link.kind, PacketType::Broadcast | PacketType::Multicast)),
     };
     let mut walk = Walked {
         now_ms,
@@ -111,8 +108,7 @@ pub fn judge(
         met.pass = *pass;
         // What was captured of a forwarded packet is the frame that it came in.
         let told = passes.len() == 1 || *pass == Pass::In;
-        let frame = network.filter(|_| told);
-        met.frame = frame.and_then(|network| network.link.frame);
+        met.frame = link.filter(|_| told).and_then(|link| link.frame);
         if !walk.one_pass(judge, captured, &met)? {
             break;
         }
@@ -143,7 +139,7 @@ impl Walked {
     ) -> Result<bool, &'static str> {
         let settings = &judge.evaluator.ruleset().settings;
         let network = captured.content.as_ref();
-        let bytes = network.map_or(0, |network| network.wire);
+        let bytes = captured.link().map_or(0, |link| link.1);
         let inside = match network {
             Ok(network) => match read(&network.bytes, network.wire, met, settings) {
                 Read::Packet(packet) => Ok(*packet),

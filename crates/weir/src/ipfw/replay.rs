@@ -42,7 +42,7 @@ pub struct Wanted<'a> {
 struct Record {
     packet: u64,
     time: f64,
-    /// `accept`, `drop` or `reject`; absent for frames that hold no IP packet.
+    /// `accept`, `drop` or `reject`; absent for frames without an IP packet that nothing judges.
     verdict: Option<&'static str>,
     /// Number of the rule that decided; absent when the packet was dropped before the rules.
     rule: Option<u32>,
