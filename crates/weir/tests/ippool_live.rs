@@ -58,6 +58,27 @@ fn tables_are_loaded_first_and_changed_under_rules() {
     let counts = tool("ippool", &["-s"]).expect(0).out;
     assert_eq!(counts, "Pools:\t1\nNodes:\t1\nHash Tables:\t1\nNodes:\t0\n");
     tool("ippool", &["-R", "-m", "spare"]).expect(0);
+    // Without -o the one of role ipf is meant, and no other of its name.
+    let twins = ["all", "ipf", "count"].map(|role| {
+        format!("table role = {role} type = tree name = twin\n\t{{ 192.0.2.1/32; }};\n")
+    });
+    folder.file("twins", &twins.concat());
+    tool("ippool", &["-f", "twins"]).expect(0);
+    tool("ippool", &["-a", "-m", "twin", "-i", "192.0.2.2"]).expect(0);
+    tool("ippool", &["-r", "-m", "twin", "-i", "192.0.2.1"]).expect(0);
+    let twin = |own: &str| [&twins[0], own, &twins[2]].concat();
+    let listed = || tool("ippool", &["-l", "-m", "twin"]).expect(0).out;
+    assert_eq!(listed(), twin(&twins[1].replace("2.1", "2.2")));
+    tool("ippool", &["-R", "-m", "twin"]).expect(0);
+    assert_eq!(listed(), twin(""));
+    let run = tool("ippool", &["-a", "-m", "twin", "-i", "192.0.2.3"]).expect(1);
+    assert!(run.err.contains("no table twin of role ipf"), "{run:?}");
+    let wrong = ["-a", "-m", "twin", "-o", "all", "-i", "192.0.2.1"];
+    tool("ippool", &wrong).expect(1);
+    tool("ippool", &["-R", "-m", "twin", "-o", "all"]).expect(0);
+    assert_eq!(listed(), twins[2]);
+    tool("ippool", &["-R", "-m", "twin", "-o", "counts"]).expect(2);
+    tool("ippool", &["-F", "-o", "count"]).expect(0);
     // A table that a rule asks for stays.
     let refused = tool("ippool", &["-F"]).expect(2);
     assert!(

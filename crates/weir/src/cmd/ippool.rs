@@ -52,7 +52,7 @@ pub struct Args {
     /// The name of the table.
     #[arg(short = 'm', value_name = "NAME")]
     name: Option<String>,
-    /// The role of the table.
+    /// The role of the table; -a, -r, -A and -R mean role ipf without it, others every role.
     #[arg(short = 'o', value_name = "ROLE")]
     role: Option<String>,
     /// The type of the table.
@@ -86,6 +86,9 @@ fn given(path: &Path) -> anyhow::Result<Vec<Table>> {
 /// Does it.
 pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     check(args)?;
+    if let Some(role) = &args.role {
+        pools::role(role)?;
+    }
     let which = Which {
         name: args.name.clone(),
         role: args.role.clone(),

@@ -38,11 +38,34 @@ impl Which {
             && is(&self.kind, kind(table))
     }
 
+    /// The same for one table: without `-o` that of role ipf, as the original's ippool has it.
+    fn one(&self) -> Which {
+        let role = self.role.clone().unwrap_or_else(|| "ipf".to_owned());
+        Which {
+            role: Some(role),
+            ..self.clone()
+        }
+    }
+
     /// What to say where nothing is meant.
     fn missing(&self) -> anyhow::Error {
         let name = self.name.as_deref().unwrap_or("that kind");
-        failure(Exit::Negative, format!("there is no table {name}"))
+        let role = self.role.as_deref().unwrap_or("ipf");
+        let message = format!("there is no table {name} of role {role} (-o names another role)");
+        failure(Exit::Negative, message)
     }
+}
+
+/// The role that a word of `-o` names.
+pub fn role(word: &str) -> anyhow::Result<Role> {
+    Ok(match word {
+        "ipf" => Role::Ipf,
+        "nat" => Role::Nat,
+        "auth" => Role::Auth,
+        "count" => Role::Count,
+        "all" => Role::All,
+        other => return Err(failure(Exit::Usage, format!("-o {other}: no such role"))),
+    })
 }
 
 /// The tables of rules, each with the files that it names as absolute paths.
@@ -115,14 +138,7 @@ pub fn add(tables: &mut Vec<Table>, which: &Which, seed: Option<u32>) -> anyhow:
     let Some(name) = &which.name else {
         return Err(failure(Exit::Usage, "-A: give the name with -m"));
     };
-    let role = match which.role.as_deref() {
-        None | Some("ipf") => Role::Ipf,
-        Some("nat") => Role::Nat,
-        Some("auth") => Role::Auth,
-        Some("count") => Role::Count,
-        Some("all") => Role::All,
-        Some(other) => return Err(failure(Exit::Usage, format!("-o {other}: no such role"))),
-    };
+    let role = role(which.role.as_deref().unwrap_or("ipf"))?;
     let shape = match which.kind.as_deref() {
         None | Some("tree") => Shape::Tree,
         Some("hash") => Shape::Hash,
@@ -168,6 +184,7 @@ pub fn change(
     remove: bool,
 ) -> anyhow::Result<()> {
     let own = entry(address)?;
+    let which = which.one();
     let mut known = false;
     for table in tables.iter_mut().filter(|table| which.means(table)) {
         known = true;
@@ -194,7 +211,7 @@ pub fn remove(tables: &mut Vec<Table>, which: &Which) -> anyhow::Result<()> {
     if which.name.is_none() {
         return Err(failure(Exit::Usage, "-R: give the name with -m"));
     }
-    match flush(tables, which) {
+    match flush(tables, &which.one()) {
         0 => Err(which.missing()),
         _ => Ok(()),
     }
