@@ -11,8 +11,8 @@ use weir_engine::run::{Reference, Runner};
 use weir_engine::update::{Change, Here, Kept, Live};
 use weir_policy::eval::{Evaluator, Passage};
 use weir_policy::model::{
-    AddrMatch, ChainId, Cond, Family, Flow, NamedSet, Policy, Rule, RuleId, SetDimension, SetEntry,
-    SetField, SetId, SetPart, Table, Test, Verdict,
+    AddrMatch, ChainId, Cond, Family, Flow, IfPattern, NamedSet, Policy, RangeSet, Rule, RuleId,
+    SetDimension, SetEntry, SetField, SetId, SetPart, Table, Test, Verdict,
 };
 use weir_testkit::random::{HOOKS, PacketSource, Shape, boxes, policy};
 
@@ -275,6 +275,82 @@ fn a_kept_policy_equals_the_evaluator_at_every_moment() {
         println!("{family:?}: {rebuilt} of 600 took a build, {renewals} in the background");
         assert!(renewals > 0, "none was built in the background");
         assert!(rebuilt < 120, "{rebuilt} took a build");
+    }
+}
+
+/// A rule that is the only one of its kind is taken out, an image is begun, and the rule comes and
+/// goes. How many images were built in the background.
+fn only_one_comes_and_goes(only: Test, last_is_there: bool) -> usize {
+    let mut model = boxes::policy(11, Family::V4, 300);
+    let chain = ChainId(0);
+    let is_kept = |test: &Test| {
+        let interface = matches!(test.cond, Cond::InIface(_) | Cond::OutIface(_));
+        !interface && !test.cond.needs_transport()
+    };
+    for rule in &mut model.chains[0].rules {
+        rule.tests.retain(is_kept);
+    }
+    let mut rule = model.chains[0].rules[0].clone();
+    rule.id = RuleId(model.rule_count);
+    model.rule_count += 1;
+    rule.tests.truncate(1);
+    let needs_ports = only.cond.needs_transport();
+    if needs_ports {
+        let tcp = Cond::Proto(RangeSet::one(6));
+        rule.tests.push(Test {
+            cond: tcp,
+            negate: false,
+        });
+    }
+    rule.tests.push(only);
+    model.chains[0].rules.insert(3, rule.clone());
+    let kept = Kept::new(&model, &Options::default(), Here);
+    let mut kept = kept.expect("it can be built");
+    let mut make = |kept: &mut Kept<Here>, change: Change| {
+        let done = kept.change(&change).expect("every change can be made");
+        assert_eq!(done.rebuilt, None, "{change:?} can be made in place");
+        match change {
+            Change::Insert(_, at, mut rule) => {
+                rule.id = done.id.expect("it has a counter");
+                model.chains[0].rules.insert(at, rule);
+            }
+            Change::Delete(_, at) => drop(model.chains[0].rules.remove(at)),
+            _ => {}
+        }
+        model.rule_count = kept.live().counters();
+        model.clone()
+    };
+    make(&mut kept, Change::Delete(chain, 3));
+    kept.renew();
+    make(&mut kept, Change::Insert(chain, 3, rule.clone()));
+    make(&mut kept, Change::Delete(chain, 3));
+    let mut model = make(&mut kept, Change::Insert(chain, 5, rule));
+    if !last_is_there {
+        model = make(&mut kept, Change::Delete(chain, 5));
+    }
+    kept.finish().expect("it can be built");
+    compare(kept.live(), &model, 11, 2000);
+    kept.renewals()
+}
+
+/// What is built in the background takes rules that the image in use takes.
+#[test]
+fn the_only_rule_of_its_kind_may_come_while_an_image_is_built() {
+    let ports = || Test {
+        cond: Cond::DstPort(RangeSet::range(20, 25)),
+        negate: false,
+    };
+    let interface = || Test {
+        cond: Cond::InIface(IfPattern {
+            name: "eth7".to_owned(),
+            prefix: false,
+        }),
+        negate: false,
+    };
+    for last_is_there in [false, true] {
+        assert_eq!(only_one_comes_and_goes(ports(), last_is_there), 1);
+        // It is begun anew, now with the interface or without a change that names it.
+        assert_eq!(only_one_comes_and_goes(interface(), last_is_there), 1);
     }
 }
 

@@ -203,10 +203,13 @@ fn build(
             number,
             plan: plan.as_deref_mut(),
         };
+        let plan = maker.plan.as_deref();
+        let may_read = plan.is_some_and(|plan| plan.shorts.contains(&number));
         let made = maker.root(root, false)?;
         header.roots[number] = made.at;
         header.established[number] = made.established;
-        header.shorts[number] = if made.reads_transport && !policy.short_goes_on {
+        let reads = made.reads_transport || may_read;
+        header.shorts[number] = if reads && !policy.short_goes_on {
             maker.root(root, true)?.at
         } else {
             made.at

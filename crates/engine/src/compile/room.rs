@@ -97,6 +97,9 @@ pub struct Plan {
     pub first_rule: u32,
     /// How many there are.
     pub rules: u32,
+    /// Roots, by number, whose packets cut short get a list of their own even where no rule reads
+    /// the transport header: one may come.
+    pub shorts: Vec<usize>,
     policy_rules: usize,
 }
 

@@ -6,8 +6,9 @@
 //! Building for other reasons goes on in a thread of its own ([`super::renewal`]): changes made
 //! meanwhile are made in the new image too, and then packets are let to it by one store.
 
-use super::renewal::{Logged, Renewal};
+use super::renewal::{Logged, Lost, Renewal};
 use super::{COUNTERS, Live, Rebuild, Shot, Store};
+use crate::compile::room::Plan;
 use crate::compile::{self, Options};
 use weir_policy::model::{ChainId, NamedSet, Policy, Rule, RuleId, SetId};
 
@@ -148,6 +149,9 @@ pub enum Failure {
 
 /// Changes after which a renewal that failed is tried again.
 const RETRY: usize = 1024;
+/// How often one begins anew at once where a change can't be made in the new image alone: it was
+/// built without what a rule needs that came meanwhile, and now that rule is there.
+const AGAIN: usize = 2;
 
 /// A policy in use.
 pub struct Kept<H: Home> {
@@ -160,6 +164,8 @@ pub struct Kept<H: Home> {
     renewals: usize,
     /// Changes until a renewal may begin.
     rest: usize,
+    /// How often in a row one began anew.
+    again: usize,
 }
 
 impl<H: Home> Kept<H> {
@@ -183,6 +189,7 @@ impl<H: Home> Kept<H> {
             renewal: None,
             renewals: 0,
             rest: 0,
+            again: 0,
         }
     }
 
@@ -253,9 +260,14 @@ impl<H: Home> Kept<H> {
                     self.home.switch(&mut store).map_err(Failure::Home)?;
                     (self.live, self.store) = (live, store);
                     self.renewals += 1;
+                    self.again = 0;
                 }
                 // What is in use stays in use, and goes on as it is.
-                Err(_) => self.rest = RETRY,
+                Err(Lost::Change) if self.again < AGAIN => {
+                    self.again += 1;
+                    self.renew();
+                }
+                Err(_) => (self.rest, self.again) = (RETRY, 0),
             }
         }
         Ok(())
@@ -340,13 +352,14 @@ impl Live {
 }
 
 impl Shot {
-    /// Builds an image with room for it.
+    /// Builds an image with room for it, in which the same rules can be put as in the one in use.
     pub(super) fn build(
         &self,
         options: &Options,
         free: Vec<RuleId>,
     ) -> Result<Live, compile::Error> {
-        let more = counters_for(&free);
-        Live::with_counters(&self.policy(), options, free, more)
+        let mut plan = Plan::of(counters_for(&free));
+        plan.shorts.clone_from(&self.shorts);
+        Live::planned(&self.policy(), options, free, plan)
     }
 }

@@ -189,7 +189,15 @@ impl Live {
         free: Vec<RuleId>,
         more: u32,
     ) -> Result<Self, compile::Error> {
-        let mut plan = Plan::of(more);
+        Live::planned(policy, options, free, Plan::of(more))
+    }
+
+    fn planned(
+        policy: &Policy,
+        options: &Options,
+        free: Vec<RuleId>,
+        mut plan: Plan,
+    ) -> Result<Self, compile::Error> {
         let compiled = compile_with_room(policy, options, &mut plan)?;
         let capacity = plan.first_rule + plan.rules;
         let mut free_rules = free;
@@ -337,10 +345,14 @@ impl Live {
     /// What the policy as it is now is made of.
     fn shot(&self) -> Shot {
         let lists = self.lists.iter();
+        let header = header(&self.image);
+        let roots = header.roots.iter().zip(&header.shorts).enumerate();
+        let shorts = roots.filter(|(_, (own, short))| own != short);
         Shot {
             policy: Arc::clone(&self.policy),
             rules: self.rules.clone(),
             orders: lists.map(|list| (list.chain, list.order.clone())).collect(),
+            shorts: shorts.map(|one| one.0).collect(),
         }
     }
 
@@ -418,6 +430,8 @@ struct Shot {
     policy: Arc<Policy>,
     rules: Vec<Option<Arc<Rule>>>,
     orders: Vec<(ChainId, Vec<RuleId>)>,
+    /// Roots, by number, with a list of their own for packets cut short.
+    shorts: Vec<usize>,
 }
 
 impl Shot {

@@ -44,7 +44,18 @@ impl Shared {
     }
 }
 
-type Built<H> = Result<(Live, <H as Home>::Store), String>;
+/// Why there is no image.
+#[derive(Debug)]
+pub enum Lost {
+    /// A change that was made in the image in use can't be made in the new one.
+    Change,
+    /// It can't be built, or put where images are.
+    Image,
+    /// Nobody wants it any more.
+    Unwanted,
+}
+
+type Built<H> = Result<(Live, <H as Home>::Store), Lost>;
 
 /// An image on its way.
 pub struct Renewal<H: Home> {
@@ -91,8 +102,8 @@ impl<H: Home> Renewal<H> {
 
     /// The image, with all changes.
     pub fn end(mut self) -> Built<H> {
-        let thread = self.thread.take().ok_or("it was ended before")?;
-        let built = thread.join().map_err(|_| "the builder failed")?;
+        let thread = self.thread.take().ok_or(Lost::Unwanted)?;
+        let built = thread.join().map_err(|_| Lost::Image)?;
         let (mut live, mut store) = built?;
         replay::<H>(&self.shared, &mut live, &mut store)?;
         Ok((live, store))
@@ -116,25 +127,23 @@ fn run<H: Home>(
     options: &Options,
     home: &H,
 ) -> Built<H> {
-    let mut live = shot.build(options, free).map_err(|e| e.to_string())?;
-    let mut store = home.prepare(live.image(), live.counters())?;
+    let mut live = shot.build(options, free).map_err(|_| Lost::Image)?;
+    let prepared = home.prepare(live.image(), live.counters());
+    let mut store = prepared.map_err(|_| Lost::Image)?;
     shared.catches_up.store(true, Ordering::Relaxed);
     while replay::<H>(shared, &mut live, &mut store)? > LAST {}
     Ok((live, store))
 }
 
 /// Makes the changes that were noted. How many there were.
-fn replay<H: Home>(
-    shared: &Shared,
-    live: &mut Live,
-    store: &mut H::Store,
-) -> Result<usize, String> {
+fn replay<H: Home>(shared: &Shared, live: &mut Live, store: &mut H::Store) -> Result<usize, Lost> {
     let all = shared.take();
     for (at, Logged { change, id }) in all.iter().enumerate() {
         if shared.stop.load(Ordering::Relaxed) {
-            return Err("nobody wants it any more".to_owned());
+            return Err(Lost::Unwanted);
         }
-        change.make(live, store, *id).map_err(|e| e.to_string())?;
+        let made = change.make(live, store, *id);
+        made.map_err(|_| Lost::Change)?;
         shared.taken.store(all.len() - at - 1, Ordering::Relaxed);
     }
     Ok(all.len())
