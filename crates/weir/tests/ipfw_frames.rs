@@ -167,6 +167,32 @@ fn what_the_packets_pass_leaves_is_there_on_the_frames_pass() {
 }
 
 #[test]
+fn frames_without_a_packet_pass_over_looks_for_states() {
+    if !kernel("frames_without_a_packet_pass_over_looks_for_states") {
+        return;
+    }
+    let (client, host) = pair("ipfwbl");
+    let folder = Folder::new();
+    let rules = format!(
+        "{ON}\
+         add 50 skipto 1000 ip4 from any to any layer2\n\
+         add 60 skipto 1000 ip6 from any to any layer2\n\
+         add 100 check-state\n\
+         add 110 allow icmp from any to any icmptypes 8 keep-state\n\
+         add 120 deny icmp from any to any\n\
+         add 130 count ip from any to any mac-type 0x0806\n\
+         add 1000 allow ip from any to any\n"
+    );
+    apply(&folder, &host, &rules);
+    forget_neighbours(&client);
+    assert!(ping(&client, "10.84.0.2", "2"));
+    let now = counted(&folder, &host);
+    // Questions and answers, all by the state's rule.
+    assert_eq!((now[&110], now[&120]), (4, 0), "{now:?}");
+    assert!(now[&50] >= 4 && now[&130] >= 2, "{now:?}");
+}
+
+#[test]
 fn forwarded_packets_make_four_passes() {
     if !kernel("forwarded_packets_make_four_passes") {
         return;
@@ -327,6 +353,23 @@ fn what_is_not_done_for_frames_is_refused_at_the_word() {
         // Frames that go another way never come there.
         let run = check(&rules(AROUND));
         assert_eq!((run.code, &*run.err), (Some(0), ""), "{rule}");
+    }
+    // A frame without a packet has no flow that could be looked up, only one that can't be noted.
+    let bare = "add 10 skipto 1000 ip4 from any to any layer2\n\
+                add 20 skipto 1000 ip6 from any to any layer2\n\
+                add 100 check-state\nadd 110 allow tcp from any to any setup keep-state\n";
+    let run = check(bare);
+    assert_eq!((run.code, &*run.err), (Some(0), ""));
+    for (rule, column, what) in [
+        ("add 120 allow ip from any to any keep-state", 34, note),
+        ("add 120 check-state :default log", 9, look),
+    ] {
+        let run = check(&format!("{bare}{rule}\n"));
+        let place = format!("rules.ipfw:5:{column}");
+        assert!(
+            run.err.contains(what) && run.err.contains(&place),
+            "{run:?}"
+        );
     }
     // What compares and converts rules doesn't know frames.
     let rules = folder.file(

@@ -183,8 +183,15 @@ impl Lowering<'_> {
         if !self.met[at] {
             return Ok(true);
         }
+        let (looks, checks) = (look_of(rule), matches!(rule.action, Action::CheckState(_)));
+        // A frame without a packet has no flow: nothing is found, and the rule asked what it asks.
+        let idle =
+            self.layer == Layer::Bare && !(checks && (rule.log.is_some() || rule.tag.is_some()));
+        if checks && idle {
+            return Ok(true);
+        }
         // They are looked up before the first pattern is asked.
-        if look_of(rule).is_some() {
+        if looks.is_some() && !idle {
             let span = match &rule.state {
                 Some(state) => state.place.0,
                 None => rule.action_place.0,
