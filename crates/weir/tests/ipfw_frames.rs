@@ -355,6 +355,16 @@ fn what_is_not_done_for_frames_is_refused_at_the_word() {
         assert_eq!((run.code, &*run.err), (Some(0), ""), "{rule}");
     }
     // A frame without a packet has no flow that could be looked up, only one that can't be noted.
+    let rest = "pipe 1 config bw 1Mbit/s\n\
+                add 90 skipto 1000 ip from any to any layer2 not mac-type 0x0806\n\
+                add 100 check-state\nadd 110 pipe 1 udp from any to any\n";
+    let run = check(rest);
+    assert_eq!((run.code, &*run.err), (Some(0), ""));
+    // All that holds packets has one of these types.
+    let run = check(&rest.replace("not mac-type 0x0806", "mac-type 0x86dd,0x0800"));
+    assert_eq!((run.code, &*run.err), (Some(0), ""));
+    let run = check(&rest.replace("not mac-type 0x0806", "mac-type 0x0800"));
+    assert!(run.err.contains(look), "{run:?}");
     let bare = "add 10 skipto 1000 ip4 from any to any layer2\n\
                 add 20 skipto 1000 ip6 from any to any layer2\n\
                 add 100 check-state\nadd 110 allow tcp from any to any setup keep-state\n";

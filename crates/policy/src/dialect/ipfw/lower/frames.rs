@@ -21,6 +21,9 @@ use crate::model::{
 };
 use crate::syntax::Span;
 
+/// Types of frames that hold IP packets.
+const IP_TYPES: [u16; 2] = [0x0800, 0x86dd];
+
 /// What a pass sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layer {
@@ -79,6 +82,11 @@ impl Scope<'_> {
             }
             Pattern::MacType(list) => {
                 let kinds = RangeSet::from_ranges(list.iter().copied());
+                // What holds an IP packet says so.
+                let of_ip = IP_TYPES.map(|kind| kinds.contains(kind));
+                if self.layer == Layer::Frame && of_ip[0] == of_ip[1] {
+                    return constant(of_ip[0] != negate);
+                }
                 strict(Cond::Aside(Aside::Ethernet(Ethernet::Type(kinds))), negate)
             }
             Pattern::SrcMac(table, value) => self.mac_among(true, held(table, value), negate),
