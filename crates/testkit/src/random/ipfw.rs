@@ -192,7 +192,9 @@ fn body(rng: &mut Rng) -> String {
     }
     for _ in 0..rng.usize(..3) {
         let option = one(rng, OPTIONS);
-        if option.contains("flow-id") && !out.starts_with(" ip6") {
+        // It wants ip6 as the last protocol that was named.
+        let is_six = out.starts_with(" ip6") && !out.contains(" proto ");
+        if option.contains("flow-id") && !is_six {
             continue;
         }
         write!(out, " {option}").unwrap();
