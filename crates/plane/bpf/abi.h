@@ -331,7 +331,7 @@ struct weir_scratch {
 enum weir_noted {
 	WEIR_NOTED_STOOD = 0,		/* accepted behind the list of its way out */
 	WEIR_NOTED_LOOKED = 1,		/* belongs to a state */
-	WEIR_NOTED_BAD = 2,		/* no valid network header */
+	WEIR_NOTED_BAD = 2,		/* no valid network header, or for IPFilter unreadable */
 	WEIR_NOTED_SHORT = 3,
 	WEIR_NOTED_LOGGED = 4,		/* for its verdict */
 	WEIR_NOTED_RECORD = 5,		/* log records, for whatever reason */

@@ -24,6 +24,20 @@ static __always_inline bool tally_may_be_short(const struct weir_packet *p)
 }
 #endif
 
+/* Whether IPFilter drops the packet in front of its lists: policy::dialect::ipf::lower::around. */
+static __always_inline bool tally_is_unreadable(const struct weir_packet *p)
+{
+	__u32 data = p->length - (p->family == 4 ? 20 : 40);
+
+	if (p->fragment == WEIR_FRAGMENT_LATER)
+		return false;
+	if (p->proto == IPPROTO_UDP)
+		return data >= 4 && data < 8;
+	return p->transport == WEIR_TRANSPORT_SHORT &&
+	       (p->proto == IPPROTO_TCP || p->proto == IPPROTO_ESP ||
+		p->proto == (p->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6));
+}
+
 /* What was noted on the packet's way. Verified on its own. */
 __noinline int weir_tally_noted(struct walk *w, __u32 place, __u32 accepted)
 {
@@ -94,6 +108,8 @@ static __always_inline void tally(const struct weir_control *c, struct weir_scra
 			w->noted[WEIR_NOTED_SHORT] = 1;
 	}
 #endif
+	if (!accepted && tally_is_unreadable(&w->packet))
+		w->noted[WEIR_NOTED_BAD] = 1;
 	if (tally_is_noted(w))
 		weir_tally_noted(w, place, accepted);
 }

@@ -171,8 +171,8 @@ fn lowered(read: &Read) -> Result<Policy, String> {
 
 /// Why a packet can't come to the kernel's programs as the evaluator sees it.
 fn missing(packet: &TestPacket, facts: &IpfPacket, interface: &str) -> Option<&'static str> {
-    if facts.unreadable {
-        return Some("unreadable packets never reach the rules");
+    if facts.unreadable && !matches!(facts.proto, 1 | 6 | 17 | 50 | 58) {
+        return Some("no whole network header, or less than one of GRE");
     }
     if packet.link.many {
         return Some("no kernel says that a frame went to many, but not how");
@@ -360,6 +360,6 @@ fn vectors_mean_the_same_in_the_kernel() {
         wrong.len(),
         wrong.join("\n")
     );
-    assert_eq!(tally.run + left_out, 1_490);
-    assert_eq!((tally.run, tally.as_the_file_says), (1_448, 1_444));
+    assert_eq!(tally.run + left_out, 1_507);
+    assert_eq!((tally.run, tally.as_the_file_says), (1_467, 1_463));
 }

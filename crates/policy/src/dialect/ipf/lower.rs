@@ -297,8 +297,8 @@ impl Lowering<'_> {
             rules.push(self.look());
             self.errors(family, direction, &mut rules);
         }
-        if is_root && family == Family::V6 && self.options.discovery_bypasses {
-            rules.extend(self.discovery(unit));
+        if is_root {
+            rules.extend(self.before(family, unit));
         }
         let group = (!is_root).then_some(name);
         self.members(list, group, &mut rules, |this, number, position, rules| {
