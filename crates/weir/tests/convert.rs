@@ -305,3 +305,45 @@ fn what_is_no_other_language_is_wrong_usage() {
     let run = folder.weir(&["convert", "nat.v4", "--to", "ipf"]).expect(3);
     assert!(run.err.contains("nat.v4:3:"), "{}", run.err);
 }
+
+#[test]
+fn denied_tests_of_headers_leave_later_fragments_alone() {
+    let folder = Folder::new();
+    for (test, ipfw, ipf) in [
+        (
+            "-p tcp -m tcp ! --syn",
+            "allow tcp from any to any in not tcpflags !fin,syn,!rst,!ack not frag\n",
+            "skip 1 in proto tcp from any to any flags S/FSRA\n\
+             pass in quick proto tcp from any to any with not frag-body\n",
+        ),
+        (
+            "-p tcp -m tcp ! --dport 80",
+            "allow tcp from any to any not 80 in not frag\n",
+            "pass in quick proto tcp from any to any port != 80\n",
+        ),
+        (
+            "-p icmp -m icmp ! --icmp-type 5",
+            "allow icmp from any to any in not icmptypes 5 not frag\n",
+            "pass in quick proto icmp from any to any with not frag-body\n",
+        ),
+    ] {
+        let rule = format!("-A INPUT {test} -j ACCEPT\nCOMMIT\n");
+        folder.file("denied.v4", &HOST.replace("COMMIT\n", &rule));
+        for (language, line) in [("ipfw", ipfw), ("ipf", ipf)] {
+            let args = ["convert", "denied.v4", "--to", language, "--host"];
+            let run = folder.weir(&args).expect(0);
+            assert!(run.out.contains(line), "{}", run.out);
+        }
+    }
+}
+
+#[test]
+fn answers_without_a_counterpart_are_told_in_words() {
+    let folder = Folder::new();
+    let reject = "-A OUTPUT -p tcp -j REJECT --reject-with icmp-admin-prohibited\nCOMMIT\n";
+    folder.file("reject.v4", &HOST.replace("COMMIT\n", reject));
+    let args = ["convert", "reject.v4", "--to", "ipf", "--host"];
+    let run = folder.weir(&args).expect(3);
+    let words = "an answer of ICMP unreachable, code 13, can't be said in ipf";
+    assert!(run.err.contains(words), "{}", run.err);
+}

@@ -119,6 +119,15 @@ impl Clause {
         }
     }
 
+    /// The same where a denied test holds for packets without the field. `excluded`: another test
+    /// keeps later fragments away.
+    pub fn fragments_beside(&self, excluded: bool) -> u8 {
+        match self.reads_transport() && !excluded {
+            true => self.fragments & !LATER,
+            false => self.fragments_asked(),
+        }
+    }
+
     /// The one protocol it is about.
     pub fn protocol(&self) -> Option<u8> {
         match self.protocols.ranges() {

@@ -226,9 +226,14 @@ pub fn of_answer(kind: RejectKind) -> Culprit {
         "reset",
         "reject",
     ];
-    Culprit::new(
-        words,
-        format!("the answer {kind:?}"),
-        "choose an answer that both languages have",
-    )
+    let what = match kind {
+        RejectKind::TcpReset => "a reset".to_owned(),
+        RejectKind::Icmp(code) => format!("an answer of ICMP unreachable, code {code},"),
+        RejectKind::Icmp6(code) => format!("an answer of ICMPv6 unreachable, code {code},"),
+        RejectKind::IcmpAsDestination(_) | RejectKind::Icmp6AsDestination(_) => {
+            "an answer in the name of the destination".to_owned()
+        }
+        RejectKind::FragmentationNeeded(_) => "an answer with an MTU".to_owned(),
+    };
+    Culprit::new(words, what, "choose an answer that both languages have")
 }

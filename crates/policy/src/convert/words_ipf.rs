@@ -353,7 +353,12 @@ impl Ipf<'_> {
         parts: &mut Parts,
         guards: &mut Vec<String>,
     ) -> Result<(), Culprit> {
-        parts.with = match clause.fragments_asked() {
+        // What guards lead around is denied, and so holds for later fragments.
+        let excluded = clause.source_ports.is_some()
+            || clause.destination_ports.is_some()
+            || clause.flags.iter().any(|(negate, ..)| !negate)
+            || clause.icmp.iter().any(|(negate, ..)| !negate);
+        parts.with = match clause.fragments_beside(excluded) {
             7 => "",
             4 => "with frag-body",
             3 => "with not frag-body",

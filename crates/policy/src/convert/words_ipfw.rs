@@ -157,7 +157,7 @@ impl Ipfw<'_> {
 
     fn header(&self, clause: &Clause, options: &mut Vec<String>) -> Result<(), Culprit> {
         let six = self.family == Family::V6;
-        let fragments = match clause.fragments_asked() {
+        let fragments = match clause.fragments_beside(excludes_fragments(clause)) {
             7 => "",
             4 => "frag",
             3 => "not frag",
@@ -200,7 +200,7 @@ fn ports(set: &Option<RangeSet<u16>>) -> Result<String, Culprit> {
         return Ok(String::new());
     };
     let others = set.complement(u16::MAX);
-    let (not, list) = match others.ranges().len() < set.ranges().len() && !others.is_empty() {
+    let (not, list) = match are_denied(set) {
         true => ("not ", others.ranges()),
         false => ("", set.ranges()),
     };
@@ -208,6 +208,30 @@ fn ports(set: &Option<RangeSet<u16>>) -> Result<String, Culprit> {
         true => Ok(format!(" {not}{}", port_words(list, "-"))),
         false => Err(cannot(&["port"], "so many ports")),
     }
+}
+
+/// Whether the others are fewer words.
+fn are_denied(set: &RangeSet<u16>) -> bool {
+    let others = set.complement(u16::MAX);
+    others.ranges().len() < set.ranges().len() && !others.is_empty()
+}
+
+/// Whether a test of the clause, as it is written, holds for no later fragment. A test behind `not`
+/// holds for them all.
+fn excludes_fragments(clause: &Clause) -> bool {
+    let ports = [
+        &clause.source_ports,
+        &clause.destination_ports,
+        &clause.any_ports,
+    ];
+    let flags = |negate: bool, mask: u8, value: u8| !negate || (mask, value) == (0x16, 0x02);
+    ports.into_iter().flatten().any(|set| !are_denied(set))
+        || clause
+            .flags
+            .iter()
+            .any(|(n, mask, value)| flags(*n, *mask, *value))
+        || clause.icmp.iter().any(|(n, kind, _)| !n && kind.is_some())
+        || !clause.options.is_empty()
 }
 
 fn flags(mask: u8, value: u8) -> Result<String, Culprit> {
