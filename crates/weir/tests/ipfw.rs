@@ -463,3 +463,27 @@ fn pipes_print_as_commands_that_make_them() {
         assert_eq!(folder.weir(&args).expect(0).out, shown);
     }
 }
+
+#[test]
+fn what_a_table_refuses_says_what_to_do() {
+    let folder = Folder::new();
+    folder.file(
+        "tables",
+        "table t create type addr limit 1\ntable t add 192.0.2.1\n\
+         table l create type addr\ntable l lock\n",
+    );
+    for (command, help) in [
+        ("table t add 192.0.2.1", "-q updates entries that exist"),
+        ("table t add 192.0.2.2", "table NAME modify limit NUMBER"),
+        (
+            "table t delete 192.0.2.3",
+            "see table NAME list; -q passes over it",
+        ),
+        ("table l add 192.0.2.1", "table NAME unlock"),
+    ] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let run = folder.weir(&[&["ipfw", "--rules", "tables"], &words[..]].concat());
+        let run = run.expect(71);
+        assert!(run.err.contains(help), "{command}: {}", run.err);
+    }
+}

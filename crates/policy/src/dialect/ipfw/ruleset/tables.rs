@@ -532,10 +532,13 @@ fn finish(
     match failed {
         None => Ok(answer),
         Some(why) => {
-            answer.fault = Some(
-                system("table-entry", span, format!("{what}: {why}"))
-                    .help("-q updates entries that exist"),
-            );
+            let fault = system("table-entry", span, format!("{what}: {why}"));
+            answer.fault = Some(fault.help(match why {
+                "record already exists" => "-q updates entries that exist",
+                "record not found" => "see table NAME list; -q passes over it",
+                "table is locked" => "table NAME unlock",
+                _ => "table NAME modify limit NUMBER",
+            }));
             Ok(answer)
         }
     }
