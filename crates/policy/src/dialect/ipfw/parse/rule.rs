@@ -75,7 +75,8 @@ impl Draft<'_, '_> {
                 word.span,
                 format!(
                     "`or {}` leaves an alternative open: a packet that matches what stands \
-                     before it passes over whatever follows in the rule, its action included",
+                     before it passes over the next test of the rule, or behind the last one over \
+                     what the rule does",
                     word.text
                 ),
                 "ipfw reads it so; drop the block if every value is meant",
