@@ -487,3 +487,22 @@ fn what_a_table_refuses_says_what_to_do() {
         assert!(run.err.contains(help), "{command}: {}", run.err);
     }
 }
+
+#[test]
+fn how_a_recorded_script_ended_is_told() {
+    let folder = Folder::new();
+    for (end, status, rules) in [
+        ("true", 0, true),
+        ("false", 1, true),
+        ("kill -9 $$", 1, false),
+    ] {
+        let text = format!("ipfw -q add 100 allow ip from any to any\n{end}\n");
+        folder.file("script", &text);
+        let run = folder.weir(&["ipfw-record", "script"]).expect(status);
+        let given = run.out.contains("00100 allow ip from any to any\n");
+        assert_eq!(given, rules, "{end}: {}", run.out);
+        let args = ["ipfw-record", "--per-command", "script"];
+        let run = folder.weir(&args).expect(0);
+        assert!(run.out.contains("00100 allow"), "{end}: {}", run.out);
+    }
+}

@@ -284,7 +284,11 @@ fn hand_over(
             .collect(),
         false => rules(recording),
     };
-    let whole = recording.failed == 0 || args.per_command;
+    // Whoever was killed had more to say. An exit status may be that of a last test, and rules are
+    // given; it may also be that of a mistake in the middle, so it is told by ours.
+    let ended = status.success() || args.per_command;
+    let killed = status.code().is_none() && !args.per_command;
+    let whole = (recording.failed == 0 || args.per_command) && !killed;
     if out.is_json() {
         out.object(&report(Recorded {
             script: name.to_owned(),
@@ -308,11 +312,20 @@ fn hand_over(
         "weir: {calls} calls of ipfw recorded, {} failed",
         recording.failed
     );
+    if killed {
+        let message = "the script was killed, so that no rules are given; --per-command keeps those \
+                       that it made";
+        return Err(failure(Exit::Negative, message));
+    }
     if !whole {
         return Err(failure(
             Exit::Negative,
             "some calls failed, so that no rules are given; --per-command keeps the others",
         ));
+    }
+    if !ended {
+        eprintln!("weir: if that was a mistake, the rules behind it are missing");
+        return Ok(Exit::Negative);
     }
     Ok(match unsupported {
         0 => Exit::Done,
