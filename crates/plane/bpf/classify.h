@@ -292,7 +292,8 @@ static __always_inline __u32 group_next(const __u8 *image, __u64 mask, __u32 at,
 		}
 		misses |= not_served(image, mask, services, service);
 		at += size;
-		OPAQUE(misses);
+		/* The number too, in a register: else verifiers before 6.9 see no end of the loop. */
+		asm volatile("" : "+r"(misses), "+r"(i));
 		if (misses >= 0 && position >= from)
 			return position;
 	}

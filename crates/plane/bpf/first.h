@@ -46,7 +46,8 @@ static __always_inline __u64 first_word(const __u8 *image, __u64 mask,
 {
 	const __u64 *r[WEIR_ROWS_MAX];
 	__u32 words = chunk->words;
-	bool five = chunk->rows > 3;
+	/* A whole word: of a smaller one on the stack, verifiers before 6.9 forget what was asked. */
+	__u64 five = chunk->rows > 3;
 	__u64 none;
 
 	r[0] = IMAGE_AT(__u64, image, mask, rows[0]);
@@ -54,6 +55,7 @@ static __always_inline __u64 first_word(const __u8 *image, __u64 mask,
 	r[2] = IMAGE_AT(__u64, image, mask, rows[2]);
 	r[3] = IMAGE_AT(__u64, image, mask, rows[3]);
 	r[4] = IMAGE_AT(__u64, image, mask, rows[4]);
+	OPAQUE(five);
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < 64; i += 4) {
 		__u64 w0 = r[0][0] & r[1][0] & r[2][0], w1 = r[0][1] & r[1][1] & r[2][1];
