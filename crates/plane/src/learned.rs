@@ -205,6 +205,9 @@ pub(crate) fn go_on(instance: &Instance, before: u32, going_on: GoingOn<'_>) {
             Some(((*was)?, (rule, *learners.get(&rule)?)))
         })
         .collect();
+    if now.is_empty() {
+        return;
+    }
     let active = crate::swap::active(instance);
     let number = crate::swap::generation(instance, active);
     let counts = size_of::<Header>() + active as usize * 4 * LEARNERS;

@@ -170,8 +170,7 @@ pub fn follow_addresses(kernel: &mut Kernel) -> anyhow::Result<Option<u32>> {
     let loaded = input::load_saved(&saved)?;
     let compiled = loaded.compile()?;
     let rules = loaded.policy()?.rule_count;
-    let counted = kernel.counters(rules)?;
-    let counted: Vec<(u64, u64)> = counted.iter().map(|c| (c.packets, c.bytes)).collect();
+    let counted = kernel.counted(rules)?;
     let how = How {
         counters: counted.clone(),
         times: kernel.times(rules)?.0,

@@ -261,10 +261,15 @@ impl Kernel {
         self.swap(&loaded, &compiled, generation, &Counts::default())
     }
 
-    /// Counters of the enforced policy, by rule id.
+    /// Packets and bytes of the enforced policy, by rule id.
+    pub fn counted(&self, rules: u32) -> anyhow::Result<Vec<(u64, u64)>> {
+        self.plane.counters(rules).map_err(plane_error)
+    }
+
+    /// The same as counters.
     pub fn counters(&self, rules: u32) -> anyhow::Result<Vec<Counters>> {
-        let counters = self.plane.counters(rules).map_err(plane_error)?;
-        Ok(counters
+        Ok(self
+            .counted(rules)?
             .into_iter()
             .map(|(packets, bytes)| Counters { packets, bytes })
             .collect())

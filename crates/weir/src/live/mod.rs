@@ -135,8 +135,7 @@ impl Held {
         if self.kernel.generation().is_none() {
             return Ok(Vec::new());
         }
-        let all = self.kernel.counters(self.loaded.policy()?.rule_count)?;
-        Ok(all.iter().map(|c| (c.packets, c.bytes)).collect())
+        self.kernel.counted(self.loaded.policy()?.rule_count)
     }
 
     /// Puts these texts in force. They are read as what was enforced was; an error leaves that.
