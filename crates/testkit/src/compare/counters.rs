@@ -38,6 +38,20 @@ pub struct Count {
 /// All counters of a policy.
 pub type Counters = BTreeMap<Key, Count>;
 
+/// What one rule counted, without its text.
+pub fn numbers(count: Option<&Count>) -> Option<(u64, u64)> {
+    count.map(|count| (count.packets, count.bytes))
+}
+
+/// Whether the same rules counted the same.
+pub fn equal(left: &Counters, right: &Counters) -> bool {
+    let all = |counters: &Counters, other: &Counters| {
+        let mut keys = counters.keys();
+        keys.all(|key| numbers(counters.get(key)) == numbers(other.get(key)))
+    };
+    all(left, right) && all(right, left)
+}
+
 /// Reads the text of `iptables-legacy-save -c`. User chains have no policy and no entry 0.
 pub fn from_save(text: &str, family: Family) -> Result<Counters> {
     let mut counters = Counters::new();

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
@@ -55,7 +55,13 @@ pub struct Run {
     pub after_steps: Vec<Counters>,
 }
 
-/// Runs a case through an engine. `expected` is a run of the other engine to be patient for.
+/// How long what a filter sends from user space may take to be counted, and how often to look.
+const LATE_LIMIT: Duration = Duration::from_secs(2);
+const LATE_STEP: Duration = Duration::from_millis(20);
+
+/// Runs a case through an engine. `expected` is a run of the other engine to be patient for: an
+/// answer that is counted and dropped by the filter's own rules arrives nowhere, so nothing else
+/// tells when it was sent.
 pub fn run(case: &Case, engine: &Engine, expected: Option<&Run>, reading: Reading) -> Result<Run> {
     let filter = match engine {
         Engine::Iptables => None,
@@ -67,15 +73,17 @@ pub fn run(case: &Case, engine: &Engine, expected: Option<&Run>, reading: Readin
         .with_context(|| format!("load {} into {}", case.name, engine.name()))?;
     // From here on the policy must go before the namespace does.
     let _unload = Unload { lab: &lab, engine };
-    let mut after_steps = Vec::new();
+    let read = || read_counters(&lab, case, engine);
+    let (mut after_steps, mut patience) = (Vec::new(), LATE_LIMIT);
     let records = expected.map(|run| run.records.as_slice());
-    let records = play::play(&mut wire, &case.steps, records, |_| {
+    let records = play::play(&mut wire, &case.steps, records, |step| {
         if reading == Reading::AfterEveryStep {
-            after_steps.push(read_counters(&lab, case, engine)?);
+            let expected = expected.and_then(|run| run.after_steps.get(step));
+            after_steps.push(read_late(read, expected, &mut patience)?);
         }
         Ok(())
     })?;
-    let counters = read_counters(&lab, case, engine)?;
+    let counters = read_late(read, expected.map(|run| &run.counters), &mut patience)?;
     Ok(Run {
         records,
         counters,
@@ -192,6 +200,29 @@ fn load_weir(lab: &Lab, case: &Case, program: &Path, options: &[&str]) -> Result
     command.args(case.rules.iter().map(|file| &file.path));
     command.args(case.sets.iter().map(|(path, _)| path));
     must("weir apply", &command.output().context("start weir")?)
+}
+
+/// Counters, read until they are as expected or it is too late to wait; then nothing is waited for
+/// again.
+fn read_late(
+    read: impl Fn() -> Result<Counters>,
+    expected: Option<&Counters>,
+    patience: &mut Duration,
+) -> Result<Counters> {
+    let start = Instant::now();
+    loop {
+        let counters = read()?;
+        match expected {
+            Some(expected) if !counters::equal(expected, &counters) => {
+                if start.elapsed() >= *patience {
+                    *patience = Duration::ZERO;
+                    return Ok(counters);
+                }
+                std::thread::sleep(LATE_STEP);
+            }
+            _ => return Ok(counters),
+        }
+    }
 }
 
 fn read_counters(lab: &Lab, case: &Case, engine: &Engine) -> Result<Counters> {

@@ -5,7 +5,7 @@
 //! which the counters of that rule differ. An empty list means: same packets, same counters.
 
 use super::case::Case;
-use super::counters::{Count, Counters, Key};
+use super::counters::{Count, Counters, Key, numbers};
 use super::engine::Run;
 
 /// Everything that differs; `names` are the engines of `left` and `right`.
@@ -56,7 +56,7 @@ fn rules(case: &Case, left: &Run, right: &Run, names: (&str, &str)) -> Vec<Strin
     keys.dedup();
     for key in keys {
         let (a, b) = (left.counters.get(key), right.counters.get(key));
-        if same(a, b) {
+        if numbers(a) == numbers(b) {
             continue;
         }
         lines.push(format!(
@@ -84,11 +84,6 @@ fn rules(case: &Case, left: &Run, right: &Run, names: (&str, &str)) -> Vec<Strin
         lines.extend(blame(case, left, right, key));
     }
     lines
-}
-
-fn same(a: Option<&Count>, b: Option<&Count>) -> bool {
-    let numbers = |count: Option<&Count>| count.map(|count| (count.packets, count.bytes));
-    numbers(a) == numbers(b)
 }
 
 /// The steps in which this rule counted differently (at most three are named).

@@ -1,10 +1,12 @@
-//! The agent's loop.
+//! The agent's two loops.
 //!
 //! In: reject events, changes of addresses and interfaces, the clock. Out: answers, the plane's
 //! local addresses, classes for packets to wait in on interfaces that came, the policy with new
 //! addresses where its rules ask for those of interfaces, the end of a trial.
-//! It ends by itself when nothing is enforced any more, when its namespace's name is gone, when
-//! another took its place, and on SIGTERM.
+//! Answers are the first loop's, all else is the second's: reading and compiling a policy again can
+//! take a second, and whoever was rejected meanwhile waits for the answer.
+//! The agent ends by itself when nothing is enforced any more, when its namespace's name is gone,
+//! when another took its place, and on SIGTERM.
 
 use super::announce;
 use crate::edit;
@@ -13,11 +15,11 @@ use crate::kernel::{Kernel, plane_error};
 use crate::netns::{self, Identity};
 use crate::state::{Pending, Store, boot_time_ms};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long the loop waits for events before it looks at everything else.
+/// How long either loop waits before it looks at everything else.
 const TICK: Duration = Duration::from_millis(200);
 /// Errors in a row after which it gives up; while it is gone, rejects are silent drops.
 const FAILURES_MAX: u32 = 50;
@@ -25,6 +27,10 @@ const FAILURES_MAX: u32 = 50;
 const RETRY: Duration = Duration::from_secs(1);
 /// How often it looks whether the namespace is still wanted by anybody.
 const CENSUS: Duration = Duration::from_secs(5);
+
+/// What the loop that answers has seen: how often addresses or interfaces changed, and the number
+/// of the policy in force.
+type Seen = (u64, Option<u32>);
 
 /// Runs until there is nothing left to do.
 pub fn watch() -> anyhow::Result<()> {
@@ -41,18 +47,37 @@ pub fn watch() -> anyhow::Result<()> {
     let home = Home::of(identity);
     edit::start(&store)?;
     announce(&store)?;
-    let (mut census, mut failures) = (Instant::now(), 0);
-    let mut seen = (agent.changes(), None);
-    while !stop.load(Ordering::Relaxed) && place.is_valid() {
-        match agent.serve(TICK) {
+    let seen = Mutex::new((agent.changes(), agent.plane().number()));
+    std::thread::scope(|scope| {
+        // In the namespace of the thread that starts it.
+        let chores = scope.spawn(|| {
+            let done = do_chores(&store, &home, &seen, &stop);
+            stop.store(true, Ordering::Relaxed);
+            done
+        });
+        let served = serve(&mut agent, &seen, &stop, || place.is_valid());
+        stop.store(true, Ordering::Relaxed);
+        chores.thread().unpark();
+        let done = chores.join();
+        served.and(done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+/// Answers until told to stop, or its place is somebody else's.
+fn serve(
+    agent: &mut weir_plane::Agent,
+    seen: &Mutex<Seen>,
+    stop: &AtomicBool,
+    is_ours: impl Fn() -> bool,
+) -> anyhow::Result<()> {
+    let mut failures = 0;
+    while !stop.load(Ordering::Relaxed) && is_ours() {
+        let served = agent.serve(TICK);
+        *guard(seen) = (agent.changes(), agent.plane().number());
+        match served {
             Ok(true) => failures = 0,
-            Ok(false) => {
-                if is_over(&store)? {
-                    break;
-                }
-                // Without a policy there are no events to wait for.
-                std::thread::sleep(TICK);
-            }
+            // Without a policy there are no events to wait for.
+            Ok(false) => std::thread::sleep(TICK),
             // A command may just be replacing what the agent looked at.
             Err(_) if failures < FAILURES_MAX => {
                 failures += 1;
@@ -60,14 +85,34 @@ pub fn watch() -> anyhow::Result<()> {
             }
             Err(error) => return Err(plane_error(error)),
         }
-        if let Err(error) = end_trial_when_due(&store) {
+    }
+    Ok(())
+}
+
+fn guard(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does what takes its time, until told to stop or nothing is left to do.
+fn do_chores(
+    store: &Store,
+    home: &Home,
+    seen: &Mutex<Seen>,
+    stop: &AtomicBool,
+) -> anyhow::Result<()> {
+    let (mut census, mut kept_up) = (Instant::now(), None);
+    while !stop.load(Ordering::Relaxed) {
+        let now = *guard(seen);
+        if now.1.is_none() && is_over(store)? {
+            break;
+        }
+        if let Err(error) = end_trial_when_due(store) {
             // The trial must end, so it is tried again; agent.log says why it could not.
             eprintln!("weir agent: {error:#}");
             std::thread::sleep(RETRY);
         }
-        let now = (agent.changes(), agent.plane().number());
-        if seen != now && keep_up(&store) {
-            seen = now;
+        if kept_up != Some(now) && keep_up(store) {
+            kept_up = Some(now);
         }
         if census.elapsed() >= CENSUS {
             census = Instant::now();
@@ -77,6 +122,7 @@ pub fn watch() -> anyhow::Result<()> {
                 break;
             }
         }
+        std::thread::park_timeout(TICK);
     }
     Ok(())
 }
