@@ -109,6 +109,19 @@ fn every_construct_without_a_counterpart_is_named_with_its_place() {
 }
 
 #[test]
+fn a_last_match_in_the_way_of_a_state_is_not_blamed() {
+    let folder = Folder::new();
+    let rules = "block in all\npass in quick proto tcp from any to any flags S keep state\n";
+    folder.file("state.ipf", rules);
+    let run = folder
+        .weir(&["convert", "state.ipf", "--to", "ipfw"])
+        .expect(3);
+    assert!(run.err.contains("state.ipf:2:"), "{}", run.err);
+    assert!(!run.err.contains("state.ipf:1:"), "{}", run.err);
+    assert!(run.err.contains("1 construct can't"), "{}", run.err);
+}
+
+#[test]
 fn forwarding_that_differs_is_refused_and_left_out_on_request() {
     let folder = Folder::new();
     let gateway = HOST.replace(":FORWARD DROP", ":FORWARD ACCEPT");

@@ -6,13 +6,13 @@
 //! the end, back to the caller, or on into another chain.
 
 use super::clause::{Scope, alternatives};
-use super::culprit::{Culprit, of_answer, of_operation};
+use super::culprit::{Culprit, of_answer, of_condition, of_operation};
 use super::first::Trouble;
 use super::flat::Forms;
 use super::remarks::Remarks;
 use super::words_iptables::Iptables;
 use crate::dialect::iptables::names::small;
-use crate::model::{Chain, ChainId, Family, Flow, LogOp, Op, RejectKind, Rule, Verdict};
+use crate::model::{Chain, ChainId, Cond, Family, Flow, LogOp, Op, RejectKind, Rule, Verdict};
 use std::collections::HashMap;
 
 /// The longest name of a chain (XT_FUNCTION_MAXNAMELEN, as iptables checks it).
@@ -356,7 +356,8 @@ impl<'a, 'p> Chains<'a, 'p> {
                 (Act::Words(format!("-g {name}")), false)
             }
             Flow::Next => (Act::Words(logs.pop().unwrap_or_default()), true),
-            _ => return Err(Culprit::new(&[], "this rule", "write it by hand").into()),
+            Flow::AsLearned => return Err(of_condition(&Cond::Learned).into()),
+            _ => return Err(Culprit::of_the_list().into()),
         };
         let mut forms = Forms::default();
         for clause in &found.clauses {

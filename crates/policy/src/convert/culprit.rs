@@ -28,6 +28,17 @@ impl Culprit {
         Culprit { words, what, help }
     }
 
+    /// A rule that is in the way only because something else in its list can't be said: a last
+    /// match that could not be made a first one.
+    pub fn of_the_list() -> Self {
+        Culprit::new(&[], "this rule", "write it by hand")
+    }
+
+    /// Whether it is one.
+    pub fn is_of_the_list(&self) -> bool {
+        *self == Culprit::of_the_list()
+    }
+
     /// As a message about a rule.
     pub fn at(&self, origin: Origin, sources: &Sources, target: &str) -> Diagnostic {
         let message = format!(

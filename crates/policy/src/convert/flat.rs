@@ -5,10 +5,10 @@
 //! get the conditions of their call in each rule instead, which reads better.
 
 use super::clause::{Clause, Scope, alternatives};
-use super::culprit::{Culprit, of_operation};
+use super::culprit::{Culprit, of_condition, of_operation};
 use super::first::Trouble;
 use super::remarks::Remarks;
-use crate::model::{Chain, ChainId, Flow, LogOp, Op, Rule, Test, Verdict};
+use crate::model::{Chain, ChainId, Cond, Flow, LogOp, Op, Rule, Test, Verdict};
 
 /// Rules that a list may come to.
 const RULES_MAX: usize = 60_000;
@@ -151,13 +151,9 @@ impl<W: Words> Flat<'_, '_, W> {
             },
             Flow::Jump(target) => return self.call(rule, &tests, target, None),
             Flow::Goto(target) => return self.call(rule, &tests, target, Some(ends.back)),
-            Flow::Propose(_)
-            | Flow::Head { .. }
-            | Flow::AsLearned
-            | Flow::Refuse
-            | Flow::Withdraw => {
-                let culprit = Culprit::new(&[], "this rule", "write it by hand");
-                return Err(Stop::Here(culprit));
+            Flow::AsLearned => return Err(Stop::Here(of_condition(&Cond::Learned))),
+            Flow::Propose(_) | Flow::Head { .. } | Flow::Refuse | Flow::Withdraw => {
+                return Err(Stop::Here(Culprit::of_the_list()));
             }
         };
         self.says(rule, &tests, does)

@@ -140,24 +140,34 @@ pub fn convert(
         tracked::check(source, options).map_err(sorted)?;
         work = first::without_states(&work);
     }
-    let mut found: Vec<Diagnostic> = Vec::new();
+    let (mut found, mut of_lists) = (Vec::<Diagnostic>::new(), Vec::new());
+    let told = |found: Vec<_>, of_lists| match found.is_empty() {
+        true => sorted(of_lists),
+        false => sorted(found),
+    };
     let files = loop {
         match lists::files(&work, source, to, options) {
             Ok(files) => break files,
             Err(trouble) => {
                 let (rule, culprit) = *trouble;
                 let message = culprit.at(rule.origin, source.sources, to.name());
-                if !found.iter().any(|one| one.span == message.span) {
-                    found.push(message);
+                // IPFilter's look at the states is in front of every list, and no line says it.
+                let unsaid = source.language == Language::Ipf && rule.index == Rule::HIDDEN;
+                let kind = match unsaid || culprit.is_of_the_list() {
+                    true => &mut of_lists,
+                    false => &mut found,
+                };
+                if !kind.iter().any(|one| one.span == message.span) {
+                    kind.push(message);
                 }
                 if !silence(&mut work, &rule) || found.len() >= MESSAGES_MAX {
-                    return Err(sorted(found));
+                    return Err(told(found, of_lists));
                 }
             }
         }
     };
-    if !found.is_empty() {
-        return Err(sorted(found));
+    if !found.is_empty() || !of_lists.is_empty() {
+        return Err(told(found, of_lists));
     }
     let remarks = lists::remarks(source, options);
     prove::finished(source, to, options, files).map(|(files, proof)| Converted {
