@@ -10,7 +10,7 @@ use crate::describe::{verdict, verdict_name};
 use crate::exit::{Exit, OrExit, failure};
 use crate::explain::way;
 use crate::input::{self, ReadingArgs};
-use crate::output::{Align, Output, Paint, Table, number};
+use crate::output::{Align, Output, Paint, Table, number, report};
 use crate::progress::Progress;
 use crate::rules::{CounterLine, Places};
 use crate::spec::{describe_packet, state_name};
@@ -126,10 +126,12 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
         let time = frame.time.as_secs_f64();
         match judged {
             Ok((packet, done)) if out.is_json() => {
-                out.record(&record(frame.number, time, &done, &packet, &places))?;
+                out.record(&report(record(frame.number, time, &done, &packet, &places)))?;
             }
             Ok((packet, done)) => line(out, frame.number, &packet, &done, &places)?,
-            Err(reason) if out.is_json() => out.record(&skipped(frame.number, time, reason))?,
+            Err(reason) if out.is_json() => {
+                out.record(&report(skipped(frame.number, time, reason)))?
+            }
             Err(reason) => out.line(format!("{:>6} not judged: {reason}", frame.number))?,
         }
     }

@@ -11,7 +11,7 @@ use super::load::{Loaded, load_sound};
 use crate::capture::{Capture, Given};
 use crate::exit::{Exit, failure};
 use crate::input::ReadingArgs;
-use crate::output::{Output, Paint};
+use crate::output::{Output, Paint, report};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use weir_policy::dialect::ipfw::command::Switches;
@@ -115,10 +115,12 @@ pub fn run(wanted: &Wanted<'_>, out: &mut Output) -> anyhow::Result<Exit> {
         let time = frame.time.as_secs_f64();
         match judged {
             Ok(judged) if out.is_json() => {
-                out.record(&record(frame.number, time, &judged, place(&judged)))?;
+                out.record(&report(record(frame.number, time, &judged, place(&judged))))?;
             }
             Ok(judged) => line(out, frame.number, &judged, place(&judged))?,
-            Err(reason) if out.is_json() => out.record(&skipped(frame.number, time, reason))?,
+            Err(reason) if out.is_json() => {
+                out.record(&report(skipped(frame.number, time, reason)))?
+            }
             Err(reason) => out.line(format!("{:>6} not judged: {reason}", frame.number))?,
         }
     }

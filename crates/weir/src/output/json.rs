@@ -1,8 +1,8 @@
 //! The frame around every JSON answer: the schema number first.
 //!
-//! In: a serialisable answer. Out: the same object with `"schema"` in front. The shapes that issue
-//! scripts lean on (the list of `counters --rules`, one object per packet of `replay`) go without
-//! the frame. A change that could break a reader of a shape raises [`SCHEMA`].
+//! In: a serialisable answer. Out: the same object with `"schema"` in front, each object of a
+//! stream too. Only lists (`counters --rules`) go without the frame: scripts lean on them as they
+//! are. A change that could break a reader of a shape raises [`SCHEMA`].
 
 use serde::Serialize;
 

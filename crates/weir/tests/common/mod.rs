@@ -33,7 +33,13 @@ impl Run {
 
     /// Standard output as one JSON value a line.
     pub fn records(&self) -> Vec<serde_json::Value> {
-        let parse = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let parse = |line| {
+            let record: serde_json::Value =
+                serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+            // Every object of a stream says of which shape it is.
+            assert_eq!(record["schema"], 1, "{line}");
+            record
+        };
         self.out.lines().map(parse).collect()
     }
 
