@@ -36,23 +36,50 @@ fn path_of(name: &str) -> PathBuf {
 
 /// The mount namespace of the first process, when it is another than ours. Where that process may
 /// not be looked at (in some containers), the topmost ancestor that may be stands in for it: it is
-/// from before `ip netns exec`.
+/// from before `ip netns exec`. Who has no such ancestor any more takes that of whoever has a BPF
+/// file system.
 pub fn first_mounts() -> Option<OwnedFd> {
     let own = std::fs::metadata("/proc/thread-self/ns/mnt").ok()?.ino();
-    let mut found = mounts_of(1);
+    let is_other = |(inode, _): &(u64, OwnedFd)| *inode != own;
+    mounts_of(1)
+        .or_else(|| mounts_of_ancestor().filter(is_other))
+        .or_else(mounts_of_anybody)
+        .filter(is_other)
+        .map(|(_, file)| file)
+}
+
+/// That of the topmost ancestor that may be looked at.
+fn mounts_of_ancestor() -> Option<(u64, OwnedFd)> {
+    let mut found = None;
     let mut process = parent_of("self");
-    while found.is_none()
-        && let Some(number) = process.filter(|number| *number > 0)
+    while let Some(number) = process.filter(|number| *number > 0)
+        && let Some(mounts) = mounts_of(number)
     {
+        found = Some(mounts);
         process = parent_of(&number.to_string());
-        if process.is_none_or(|above| mounts_of(above).is_none()) {
-            found = mounts_of(number);
-            break;
-        }
     }
     found
-        .filter(|(inode, _)| *inode != own)
-        .map(|(_, file)| file)
+}
+
+/// Where the own mount namespace has no BPF file system: that of the oldest process which has one,
+/// or of the oldest of all.
+fn mounts_of_anybody() -> Option<(u64, OwnedFd)> {
+    const PINS: &str = "sys/fs/bpf";
+    if namespace::is_bpf(&Path::new("/").join(PINS)) {
+        return None;
+    }
+    let named = std::fs::read_dir("/proc").ok()?.flatten();
+    let mut processes: Vec<u32> = named
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    processes.sort_unstable();
+    let root = |process: &u32| PathBuf::from(format!("/proc/{process}/root"));
+    let has_pins = |process: &&u32| namespace::is_bpf(&root(process).join(PINS));
+    let first = processes
+        .iter()
+        .filter(has_pins)
+        .find_map(|one| mounts_of(*one));
+    first.or_else(|| processes.iter().find_map(|one| mounts_of(*one)))
 }
 
 /// A process's mount namespace, if it may be opened.

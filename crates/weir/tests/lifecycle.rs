@@ -324,6 +324,26 @@ fn commands_work_inside_the_namespace_too() {
     assert_eq!(generation(&folder, &netns.0), None);
 }
 
+/// Where nobody may look at the first process, a command whose parents are gone has no ancestor
+/// from outside either.
+#[test]
+fn a_command_that_nobody_waits_for_finds_the_policy() {
+    if !kernel("a_command_that_nobody_waits_for_finds_the_policy") {
+        return;
+    }
+    let (folder, netns) = (two_files(), Namespace::new("orphan"));
+    apply(&folder, &netns.0, &["open.v4"]).expect(0);
+    let said = folder.0.join("said");
+    let alone = "(while [ -e /proc/$$ ]; do sleep 0.02; done; \"$1\" status > \"$2.part\" 2>&1; \
+                 mv \"$2.part\" \"$2\") </dev/null >/dev/null 2>&1 &";
+    let (weir, file) = (env!("CARGO_BIN_EXE_weir"), said.to_str().unwrap());
+    netns.run(&["sh", "-c", alone, "sh", weir, file]).expect(0);
+    assert!(within(Duration::from_secs(20), || said.exists()));
+    let text = std::fs::read_to_string(&said).unwrap();
+    assert!(text.contains("enforced: policy 1"), "{text}");
+    folder.weir(&["unload", "--netns", &netns.0]).expect(0);
+}
+
 const NAT: &str = "*nat\n:PREROUTING ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n\
                    -A POSTROUTING -o wan0 -j MASQUERADE\nCOMMIT\n";
 
