@@ -110,36 +110,25 @@ pub fn apply_locked(
         table.test()?;
     }
     kernel.store.save(next, saved)?;
-    let start_trial = |store: &Store, seconds: u64| {
-        store.set_pending(&Pending {
+    let on_trial = || {
+        how.confirm_seconds.map(|seconds| Pending {
             generation: next,
             renewed: None,
             previous: fallback,
             deadline_ms: boot_time_ms() + seconds * 1000,
         })
     };
-    if let Some(seconds) = how.confirm_seconds {
-        start_trial(&kernel.store, seconds)?;
+    if let Some(new) = on_trial() {
+        kernel.store.set_pending(Some(&new))?;
         // Somebody must watch the clock before there is anything to return from.
         agent::ensure(&kernel.store)?;
     }
-    if let Err(error) = put_in_force(kernel, loaded, compiled, next, how) {
-        // The first error is the one to tell; what else goes wrong here leaves an old text behind.
-        let _ = take_back(kernel, previous, trial.as_ref());
-        return Err(error);
-    }
-    match how.confirm_seconds {
-        // The seconds count from when the policy is in force.
-        Some(seconds) => start_trial(&kernel.store, seconds)?,
-        None => kernel.store.clear_pending()?,
-    }
+    put_in_force(kernel, (loaded, compiled), next, how, trial.as_ref())?;
+    // The seconds count from when the policy is in force.
+    kernel.store.set_pending(on_trial().as_ref())?;
     agent::ensure(&kernel.store)?;
     kernel.wait_for_answers();
-    let keep: Vec<u32> = [Some(next), fallback, previous]
-        .into_iter()
-        .flatten()
-        .collect();
-    kernel.store.prune(&keep)?;
+    kernel.store.prune(&[Some(next), fallback, previous])?;
     Ok(Done {
         generation: next,
         previous,
@@ -179,42 +168,47 @@ pub fn follow_addresses(kernel: &mut Kernel) -> anyhow::Result<Option<u32>> {
         ..How::default()
     };
     let next = generation + 1;
-    let trial = kernel
-        .store
-        .pending()?
-        .filter(|t| t.is_of(Some(generation)));
+    let trial = kernel.store.pending()?;
+    let trial = trial.filter(|trial| trial.is_of(Some(generation)));
     kernel.store.save(next, &saved)?;
-    if let Some(trial) = &trial {
-        // Whichever of the two is in force when this process ends is on trial.
-        kernel.store.set_pending(&Pending {
+    let on_trial = |generation, renewed| {
+        trial.map(|trial| Pending {
             generation,
-            renewed: Some(next),
-            ..*trial
-        })?;
-    }
+            renewed,
+            ..trial
+        })
+    };
+    // Whichever of the two is in force when this process ends is on trial.
+    let both = on_trial(generation, Some(next));
+    kernel.store.set_pending(both.as_ref())?;
     kernel.keep_early();
-    if let Err(error) = put_in_force(kernel, &loaded, &compiled, next, &how) {
-        let _ = take_back(kernel, Some(generation), trial.as_ref());
-        return Err(error);
-    }
-    if let Some(trial) = &trial {
-        kernel.store.set_pending(&Pending {
-            generation: next,
-            renewed: None,
-            ..*trial
-        })?;
-    }
+    put_in_force(kernel, (&loaded, &compiled), next, &how, trial.as_ref())?;
+    kernel.store.set_pending(on_trial(next, None).as_ref())?;
     let fallback = trial.and_then(|trial| trial.previous);
-    let keep: Vec<u32> = [Some(next), fallback].into_iter().flatten().collect();
-    kernel.store.prune(&keep)?;
+    kernel.store.prune(&[Some(next), fallback])?;
     Ok(Some(next))
 }
 
-/// Nat tables, then the policy; without the policy the nat tables of before.
+/// Puts a policy in force whose texts are kept; where that fails, everything is as before. `trial`:
+/// that of before.
 fn put_in_force(
     kernel: &mut Kernel,
-    loaded: &Loaded,
-    compiled: &Compiled,
+    of: (&Loaded, &Compiled),
+    next: u32,
+    how: &How,
+    trial: Option<&Pending>,
+) -> anyhow::Result<()> {
+    let previous = kernel.generation();
+    exchange(kernel, of, next, how).inspect_err(|_| {
+        // The first error is the one to tell; what else goes wrong here leaves an old text behind.
+        let _ = take_back(kernel, previous, trial);
+    })
+}
+
+/// Nat tables, then the policy; without the policy the nat tables of before.
+fn exchange(
+    kernel: &mut Kernel,
+    (loaded, compiled): (&Loaded, &Compiled),
     next: u32,
     how: &How,
 ) -> anyhow::Result<()> {
@@ -250,13 +244,9 @@ fn take_back(
         agent::stop(&kernel.store)?;
         return kernel.store.remove_all();
     }
-    match trial {
-        Some(trial) => kernel.store.set_pending(trial)?,
-        None => kernel.store.clear_pending()?,
-    }
+    kernel.store.set_pending(trial)?;
     let fallback = trial.and_then(|trial| trial.previous);
-    let keep: Vec<u32> = [previous, fallback].into_iter().flatten().collect();
-    kernel.store.prune(&keep)
+    kernel.store.prune(&[previous, fallback])
 }
 
 /// Loads nat tables, all or none, and gives back those that were there.
@@ -310,14 +300,14 @@ pub fn confirm(kernel: &mut Kernel) -> anyhow::Result<Option<u32>> {
     let generation = kernel.generation();
     let Some(generation) = generation.filter(|_| trial.is_of(generation)) else {
         // The process that applied it died before the switch: the old policy is in force.
-        kernel.store.clear_pending()?;
+        kernel.store.set_pending(None)?;
         return Ok(None);
     };
-    kernel.store.clear_pending()?;
+    kernel.store.set_pending(None)?;
     for family in FAMILIES {
         kernel.store.forget(nat_previous(family))?;
     }
-    kernel.store.prune(&[generation])?;
+    kernel.store.prune(&[Some(generation)])?;
     Ok(Some(generation))
 }
 
@@ -345,7 +335,7 @@ pub fn end_trial(kernel: &mut Kernel, now_ms: u64) -> anyhow::Result<bool> {
         // The policy goes back even where the nat table can't.
         nat = return_nat(kernel, nat_previous);
     }
-    kernel.store.clear_pending()?;
+    kernel.store.set_pending(None)?;
     nat.map(|()| true)
 }
 

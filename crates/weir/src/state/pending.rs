@@ -49,9 +49,12 @@ pub fn boot_time_ms() -> u64 {
 }
 
 impl Store {
-    /// Starts a trial.
-    pub fn set_pending(&self, pending: &Pending) -> anyhow::Result<()> {
-        self.keep(FILE, &serde_json::to_vec(pending)?)
+    /// Starts a trial, or ends the one that is on.
+    pub fn set_pending(&self, pending: Option<&Pending>) -> anyhow::Result<()> {
+        match pending {
+            Some(pending) => self.keep(FILE, &serde_json::to_vec(pending)?),
+            None => self.forget(FILE),
+        }
     }
 
     /// The trial that is on, if any.
@@ -63,10 +66,5 @@ impl Store {
                 format!("{FILE} in {} is damaged", self.root().display()),
             ),
         }
-    }
-
-    /// Ends the trial.
-    pub fn clear_pending(&self) -> anyhow::Result<()> {
-        self.forget(FILE)
     }
 }

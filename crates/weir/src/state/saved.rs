@@ -168,8 +168,8 @@ impl Store {
     }
 
     /// Removes the texts of all generations but these.
-    pub fn prune(&self, keep: &[u32]) -> anyhow::Result<()> {
-        let kept: Vec<String> = keep.iter().map(|g| Self::folder(*g)).collect();
+    pub fn prune(&self, keep: &[Option<u32>]) -> anyhow::Result<()> {
+        let kept: Vec<String> = keep.iter().flatten().map(|g| Self::folder(*g)).collect();
         let entries = fs::read_dir(&self.root)
             .or_exit(Exit::Kernel, format!("can't read {}", self.root.display()))?;
         for entry in entries.flatten() {

@@ -55,7 +55,7 @@ fn policies_are_kept_by_generation_until_pruned() {
     store.save(2, &saved("two again")).unwrap();
     assert_eq!(store.load(1).unwrap(), Some(saved("one\r\n")));
     assert_eq!(store.load(2).unwrap(), Some(saved("two again")));
-    store.prune(&[2]).unwrap();
+    store.prune(&[Some(2)]).unwrap();
     assert_eq!(store.load(1).unwrap(), None);
     assert_eq!(store.load(2).unwrap(), Some(saved("two again")));
     store.remove_all().unwrap();
@@ -75,15 +75,15 @@ fn trials_are_remembered_and_end() {
         previous: Some(3),
         deadline_ms: now + 1500,
     };
-    store.set_pending(&pending).unwrap();
+    store.set_pending(Some(&pending)).unwrap();
     assert_eq!(store.pending().unwrap(), Some(pending));
     assert!(!pending.is_due(now + 1499) && pending.is_due(now + 1500));
     assert_eq!(
         (pending.seconds_left(now), pending.seconds_left(now + 9999)),
         (2, 0)
     );
-    store.clear_pending().unwrap();
-    store.clear_pending().unwrap();
+    store.set_pending(None).unwrap();
+    store.set_pending(None).unwrap();
     assert_eq!(store.pending().unwrap(), None);
     assert!(boot_time_ms() >= now);
 }
