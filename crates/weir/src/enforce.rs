@@ -33,6 +33,22 @@ pub struct How {
     pub was: Vec<Option<u32>>,
 }
 
+impl How {
+    /// Rules go on as the enforced ones that they are, with what these have counted.
+    pub fn going_on(was: Vec<Option<u32>>, counted: Vec<(u64, u64)>) -> Self {
+        let count = |was: &Option<u32>| counted.get((*was)? as usize).copied();
+        How {
+            counters: was
+                .iter()
+                .map(|was| count(was).unwrap_or_default())
+                .collect(),
+            counted,
+            was,
+            ..How::default()
+        }
+    }
+}
+
 /// What was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
@@ -159,13 +175,9 @@ pub fn follow_addresses(kernel: &mut Kernel) -> anyhow::Result<Option<u32>> {
     let loaded = input::load_saved(&saved)?;
     let compiled = loaded.compile()?;
     let rules = loaded.policy()?.rule_count;
-    let counted = kernel.counted(rules)?;
     let how = How {
-        counters: counted.clone(),
         times: kernel.times(rules)?.0,
-        counted,
-        was: (0..rules).map(Some).collect(),
-        ..How::default()
+        ..How::going_on((0..rules).map(Some).collect(), kernel.counted(rules)?)
     };
     let next = generation + 1;
     let trial = kernel.store.pending()?;

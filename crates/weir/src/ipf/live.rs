@@ -351,27 +351,19 @@ impl Live {
         // The first of those that are alike is the first that was.
         let first = |key| known.get_mut(key).and_then(Vec::pop);
         let was: Vec<Option<u32>> = keys.iter().map(first).collect();
-        let counted: Vec<(u64, u64)> = self.counters.iter().map(|c| (c.packets, c.bytes)).collect();
-        let hits = |(key, was): (&String, &Option<u32>)| {
-            let was = was.filter(|_| !zeroed.contains(key));
-            was.and_then(|was| counted.get(was as usize).copied())
-        };
-        let counters = keys
-            .iter()
-            .zip(&was)
-            .map(|pair| hits(pair).unwrap_or_default());
+        let counted = self.counters.iter().map(|c| (c.packets, c.bytes));
+        let mut how = How::going_on(was, counted.collect());
+        for (key, count) in keys.iter().zip(&mut how.counters) {
+            if zeroed.contains(key) {
+                *count = (0, 0);
+            }
+        }
         let saved = Saved {
             sources,
             dialect: reading.dialect,
             names: loaded.answers.clone(),
             applied_at: now(),
             ..Saved::default()
-        };
-        let how = How {
-            counters: counters.collect(),
-            counted,
-            was,
-            ..How::default()
         };
         enforce::apply_locked(&mut self.kernel, &loaded, &compiled, &saved, &how)?;
         (self.rules, self.age) = (made, 0);

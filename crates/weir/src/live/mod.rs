@@ -169,17 +169,8 @@ impl Held {
                 was[*id] = Some(*old as u32);
             }
         }
-        let count = |was: &Option<u32>| was.and_then(|was| counted.get(was as usize).copied());
         let compiled = loaded.compile()?;
-        let how = How {
-            counters: was
-                .iter()
-                .map(|was| count(was).unwrap_or_default())
-                .collect(),
-            counted,
-            was,
-            ..How::default()
-        };
+        let how = How::going_on(was, counted);
         enforce::apply_locked(&mut self.kernel, &loaded, &compiled, &changed, &how)?;
         Ok(())
     }
