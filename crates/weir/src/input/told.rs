@@ -34,11 +34,7 @@ fn told(diagnostics: &[Diagnostic], sources: &Sources, least: Severity) -> Strin
             lines.push('\n');
         }
     }
-    let colour = match crate::output::stderr_colours() {
-        true => Colour::Terminal,
-        false => Colour::Plain,
-    };
-    let mut out = render(&full, sources, colour);
+    let mut out = in_full(&full, sources);
     out += &lines;
     for ((severity, code), seen) in of_kind {
         let rest = seen.saturating_sub(IN_FULL);
@@ -50,6 +46,19 @@ fn told(diagnostics: &[Diagnostic], sources: &Sources, least: Severity) -> Strin
         }
     }
     out
+}
+
+/// Prints messages to standard error, all of them with their lines.
+pub fn show(found: &[Diagnostic], sources: &Sources) {
+    eprint!("{}", in_full(found, sources));
+}
+
+fn in_full(found: &[Diagnostic], sources: &Sources) -> String {
+    let colour = match crate::output::stderr_colours() {
+        true => Colour::Terminal,
+        false => Colour::Plain,
+    };
+    render(found, sources, colour)
 }
 
 /// Whether each message of a kind is named.

@@ -11,9 +11,9 @@ use super::pathname::Pathname;
 use super::tool::{Ended, with_counters};
 use crate::enforce::{self, How, nothing_enforced};
 use crate::exit::{Exit, OrExit, failure};
-use crate::input::{self, Hosts};
+use crate::input::{self, Hosts, told};
 use crate::kernel::Kernel;
-use crate::output::{Output, stderr_colours};
+use crate::output::Output;
 use crate::state::{Saved, SavedSource};
 use std::io::Read;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,7 +23,6 @@ use weir_policy::dialect::ipfw::{
     ExitClass, Notes, Program, Ruleset, Step, looks_like_script, parse_command, read_line,
     refusals, words,
 };
-use weir_policy::syntax::diag::{Colour, render};
 use weir_policy::syntax::{Diagnostic, Severity, Sources, Span};
 
 /// The texts with settings behind them, so that these win over lines in the texts.
@@ -182,7 +181,7 @@ fn standing(call: &Pathname<'_>) -> anyhow::Result<Switches> {
         &names,
     );
     line.map(|line| line.switches).map_err(|fault| {
-        tell(&[fault.diagnostic()], &sources);
+        told::show(&[fault.diagnostic()], &sources);
         anyhow::Error::new(Ended(fault.exit as u8))
     })
 }
@@ -229,15 +228,6 @@ pub fn carry_out_file(call: &Pathname<'_>, ruleset: &mut Ruleset) -> anyhow::Res
     })
 }
 
-/// Prints messages.
-pub fn tell(found: &[Diagnostic], sources: &Sources) {
-    let colour = match stderr_colours() {
-        true => Colour::Terminal,
-        false => Colour::Plain,
-    };
-    eprint!("{}", render(found, sources, colour));
-}
-
 /// Carries a command out on the enforced rules.
 pub fn run(command: &[String], netns: Option<&str>, out: &mut Output) -> anyhow::Result<Exit> {
     let mut kernel = Kernel::open(netns)?;
@@ -254,7 +244,7 @@ pub fn run(command: &[String], netns: Option<&str>, out: &mut Output) -> anyhow:
         Some(call) => carry_out_file(&call, &mut ruleset)?,
         None => carry_out(command, &mut ruleset),
     };
-    tell(&carried.found, &carried.sources);
+    told::show(&carried.found, &carried.sources);
     if ruleset != before || carried.restarts_log {
         // We have entered the namespace.
         find_owners(&mut ruleset, &Hosts::asking());
@@ -286,7 +276,7 @@ fn check(carried: &Carried, saved: &Saved, ruleset: &Ruleset) -> anyhow::Result<
     };
     let (policy, found) = lower(ruleset, &carried.sources, options);
     if policy.is_none() {
-        tell(&found, &carried.sources);
+        told::show(&found, &carried.sources);
         return Err(unchanged(Exit::Unsupported));
     }
     Ok(())

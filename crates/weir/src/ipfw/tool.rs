@@ -12,7 +12,7 @@ use super::load::{Loaded, load_sound};
 use super::pathname::Pathname;
 use super::show::canonical;
 use crate::exit::{Exit, OrExit};
-use crate::input::ReadingArgs;
+use crate::input::{ReadingArgs, told};
 use crate::output::Output;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -72,7 +72,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
     let failed = carried.ended.is_none() && carried.found.iter().any(wrong);
     // What can't be enforced can be written all the same.
     carried.found.retain(|one| !one.is_unsupported());
-    live::tell(&carried.found, &carried.sources);
+    told::show(&carried.found, &carried.sources);
     if ruleset != before {
         keep(rules, args.write, &ruleset)?;
     }

@@ -6,12 +6,11 @@
 use crate::bench::filter::{FilterSet, Flags, Trace};
 use crate::bench::read::{self, Messages};
 use crate::exit::{Exit, failure};
-use crate::input;
-use crate::output::{count, stderr_colours};
+use crate::input::{self, told};
+use crate::output::count;
 use std::path::{Path, PathBuf};
 use weir_policy::model::SourceId;
-use weir_policy::syntax::diag::{Colour, render};
-use weir_policy::syntax::{Diagnostic, Sources};
+use weir_policy::syntax::Sources;
 
 /// Reads filters and packets.
 pub fn read(rules: &Path, trace: &Path, flags: Flags) -> anyhow::Result<(FilterSet, Trace)> {
@@ -49,16 +48,12 @@ fn one<T>(
 }
 
 fn tell(messages: &Messages, sources: &Sources, name: &str) -> anyhow::Error {
-    let colour = match stderr_colours() {
-        true => Colour::Terminal,
-        false => Colour::Plain,
-    };
-    eprint!("{}", render(&messages.kept, sources, colour));
+    told::show(&messages.kept, sources);
     let more = messages.count - messages.kept.len();
     if more > 0 {
         eprintln!("... and {more} more");
     }
-    let exit = match messages.kept.iter().all(Diagnostic::is_unsupported) {
+    let exit = match told::only_unsupported(&messages.kept) {
         true => Exit::Unsupported,
         false => Exit::Usage,
     };

@@ -15,6 +15,7 @@ use super::enforce::settings_text;
 use super::facts::FactArgs;
 use super::show::canonical;
 use crate::exit::{Exit, OrExit, failure};
+use crate::input::told;
 use crate::output::{Output, report};
 use recording::Recording;
 use serde::Serialize;
@@ -29,7 +30,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_policy::dialect::ipfw::Settings;
 use weir_policy::syntax::Severity;
-use weir_policy::syntax::diag::{Colour, render};
 
 /// How often the end of the script is looked for.
 const LOOK: Duration = Duration::from_millis(2);
@@ -238,16 +238,12 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
 
 /// Says what was wrong, and what was missing, on standard error.
 fn tell(recording: &Recording, status: ExitStatus) {
-    let colour = match crate::output::stderr_colours() {
-        true => Colour::Terminal,
-        false => Colour::Plain,
-    };
     let all = recording.diagnostics.iter();
     let shown: Vec<_> = all
         .filter(|d| d.severity >= Severity::Warning)
         .cloned()
         .collect();
-    eprint!("{}", render(&shown, &recording.sources, colour));
+    told::show(&shown, &recording.sources);
     for fact in &recording.missing {
         eprintln!("weir: the script asked for what nobody told: {fact}");
     }
