@@ -9,7 +9,7 @@
 #[path = "ipfw/both.rs"]
 mod both;
 
-use both::Both;
+use both::{Both, ended};
 use fastrand::Rng;
 use weir_engine::compile::{Options, compile};
 use weir_engine::packet::frame::header;
@@ -18,10 +18,10 @@ use weir_engine::packet::{Arrival, build, frame, settle};
 use weir_engine::run::{Reference, Runner};
 use weir_plane::load::Capacity;
 use weir_plane::testrun::TestRun;
-use weir_policy::dialect::ipfw::lower::{Options as Lowering, lower, tags_in_mark};
+use weir_policy::dialect::ipfw::lower::{Options as Lowering, lower};
 use weir_policy::dialect::ipfw::{NoNames, Settings, read as read_rules};
 use weir_policy::eval::Passage;
-use weir_policy::eval::ipfw::{Carried, Judgement as Meant, Outcome, Pass, Unjudged};
+use weir_policy::eval::ipfw::{Carried, Judgement as Meant, Pass, Unjudged};
 use weir_policy::model::{Family, Hook, Packet, Root, Transport, Verdict};
 use weir_policy::syntax::Sources;
 use weir_testkit::dress::Dress;
@@ -122,9 +122,7 @@ impl Both<'_> {
         packet.owner = sent.arrival.owner;
         sent.arrival.handling = ways_back(&self.meaning.host, &packet);
         seen.handling = sent.arrival.handling;
-        let mut carried = Carried::of(&packet);
-        carried.mark = sent.arrival.mark;
-        carried.tags = tags_in_mark(self.set, carried.mark).into_iter().collect();
+        let mut carried = self.carried(&packet, sent.arrival.mark);
         let meant = self.meaning.judge(&packet, &mut carried, NOW_MS);
         Some((meant, carried))
     }
@@ -145,12 +143,7 @@ impl Tally {
         self.frames += 1;
         self.bare += u32::from(seen.aside.frame.is_some_and(|frame| frame.bare));
         self.tagged += u32::from(matches!(sent.bytes[12], 0x81 | 0x88) && sent.bytes[13] != 6);
-        self.outcomes[match (&meant.outcome, meant.unjudged) {
-            (_, Some(_)) => 0,
-            (Outcome::Accept, _) => 1,
-            (Outcome::Deny, _) => 2,
-            (Outcome::Reject { .. }, _) => 3,
-        }] += 1;
+        self.outcomes[ended(meant)] += 1;
     }
 }
 
@@ -236,8 +229,7 @@ fn run(seed: u64, kernel: Option<&TestRun>, tally: &mut Tally) {
         assert_eq!(outcome.accepted, verdict == 1, "{}", place());
     }
     let counted = &both.model.counters;
-    let own = &counted[..set.rule_count() as usize];
-    assert_eq!(both.meaning.counters, own, "seed {seed}\n{text}");
+    both.compare_counters(&format!("seed {seed}\n{text}"));
     assert_eq!(counted, &image.counters, "seed {seed}\n{text}");
     if let Some(kernel) = kernel {
         let found = kernel.counters(policy.rule_count);

@@ -8,14 +8,14 @@
 #[path = "ipfw/both.rs"]
 mod both;
 
-use both::Both;
+use both::{Both, ended};
 use fastrand::Rng;
 use weir_engine::compile::Options;
 use weir_engine::packet::ipfw::{Met, Read, read};
 use weir_engine::packet::{Arrival, build, packet, settle};
-use weir_policy::dialect::ipfw::lower::{Options as Lowering, lower, tags_in_mark};
+use weir_policy::dialect::ipfw::lower::{Options as Lowering, lower};
 use weir_policy::dialect::ipfw::{NoNames, Settings, read as read_rules};
-use weir_policy::eval::ipfw::{Carried, HostAddress, Judgement as Meant, Outcome, Pass, Unjudged};
+use weir_policy::eval::ipfw::{Carried, HostAddress, Judgement as Meant, Pass, Unjudged};
 use weir_policy::eval::{Judgement, Passage};
 use weir_policy::model::{Family, Hook, Packet, Transport};
 use weir_policy::syntax::Sources;
@@ -60,9 +60,7 @@ impl Both<'_> {
             Read::Packet(mut own) => {
                 own.owner = met.owner;
                 met.handling = ways_back(&self.meaning.host, &own);
-                carried = Carried::of(&own);
-                carried.mark = met.mark;
-                carried.tags = tags_in_mark(self.set, met.mark).into_iter().collect();
+                carried = self.carried(&own, met.mark);
                 self.meaning.judge(&own, &mut carried, 1_000)
             }
         };
@@ -101,15 +99,9 @@ fn lowered_rules_mean_what_their_own_evaluator_says() {
                      {found:?}\n{text}"
                 );
             }
-            outcomes[match (&meant.outcome, meant.unjudged) {
-                (_, Some(_)) => 0,
-                (Outcome::Accept, _) => 1,
-                (Outcome::Deny, _) => 2,
-                (Outcome::Reject { .. }, _) => 3,
-            }] += 1;
+            outcomes[ended(&meant)] += 1;
         }
-        let counted = &both.model.counters[..set.rule_count() as usize];
-        assert_eq!(both.meaning.counters, counted, "seed {seed}\n{text}");
+        both.compare_counters(&format!("seed {seed}\n{text}"));
     }
     println!("{policies} rule sets, {packets} packets: unread, pass, deny, answer {outcomes:?}");
     assert!(

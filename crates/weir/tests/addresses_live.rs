@@ -4,37 +4,28 @@
 mod common;
 
 use common::ipfw::{counted, ipfw};
-use common::{Folder, Namespace, kernel, until};
-
-fn pings(netns: &Namespace, to: &str) -> bool {
-    let run = netns.run(&["ping", "-n", "-c", "1", "-W", "1", to]);
-    run.code == Some(0)
-}
+use common::{Folder, Namespace, ip, kernel, reached, until};
 
 /// A namespace with the interfaces d0, which has 10.8.0.1, and d1, which has 10.8.0.2.
 fn two_interfaces(label: &str) -> Namespace {
-    let netns = Namespace::new(label);
-    let words = |words: &str| {
-        let words: Vec<&str> = words.split(' ').collect();
-        netns.run(&words).expect(0);
-    };
-    words("ip link set lo up");
-    words("ip link add d0 type veth peer name d1");
+    let netns = Namespace::with_loopback(label);
+    let own = |words: &str| ip(&format!("-n {} {words}", netns.0));
+    own("link add d0 type veth peer name d1");
     for (name, address) in [("d0", "10.8.0.1/24"), ("d1", "10.8.0.2/24")] {
-        words(&format!("ip addr add {address} dev {name}"));
-        words(&format!("ip link set {name} up"));
+        own(&format!("addr add {address} dev {name}"));
+        own(&format!("link set {name} up"));
     }
     netns
 }
 
 /// Lets an address go from one interface to another.
 fn moved(netns: &Namespace, address: &str, from: &str, to: &str) {
-    netns
-        .run(&["ip", "addr", "del", address, "dev", from])
-        .expect(0);
-    netns
-        .run(&["ip", "addr", "add", address, "dev", to])
-        .expect(0);
+    for (verb, device) in [("del", from), ("add", to)] {
+        ip(&format!(
+            "-n {} addr {verb} {address} dev {device}",
+            netns.0
+        ));
+    }
 }
 
 #[test]
@@ -54,10 +45,10 @@ fn addresses_of_interfaces_are_followed() {
         .expect(0);
     let status = || folder.weir(&["status", "--json", "--netns", name]).json();
     let hits = || folder.weir(&["ipfstat", "-ioh", "--netns", name]).expect(0);
-    assert!(!pings(&netns, "10.8.0.1") && pings(&netns, "10.8.0.2"));
+    assert!(!reached(&netns, "10.8.0.1") && reached(&netns, "10.8.0.2"));
     let (first, before) = (status(), hits().out);
     moved(&netns, "10.8.0.2/24", "d1", "d0");
-    until("10.8.0.2 is d0's", 20, || !pings(&netns, "10.8.0.2"));
+    until("10.8.0.2 is d0's", 20, || !reached(&netns, "10.8.0.2"));
     // Its rules have counted on: the echo requests that came before are still there.
     let blocked = |text: &str| -> u64 {
         let line = text.lines().find(|line| line.contains("block in")).unwrap();
@@ -68,13 +59,11 @@ fn addresses_of_interfaces_are_followed() {
     assert_eq!(status()["sources"], first["sources"]);
 
     moved(&netns, "10.8.0.1/24", "d0", "d1");
-    until("10.8.0.1 is d1's", 20, || pings(&netns, "10.8.0.1"));
-    assert!(!pings(&netns, "10.8.0.2"));
+    until("10.8.0.1 is d1's", 20, || reached(&netns, "10.8.0.1"));
+    assert!(!reached(&netns, "10.8.0.2"));
     let now = status()["generation"].clone();
     // Addresses that no rule asks for leave everything as it is.
-    netns
-        .run(&["ip", "addr", "add", "10.9.0.1/24", "dev", "lo"])
-        .expect(0);
+    ip(&format!("-n {} addr add 10.9.0.1/24 dev lo", netns.0));
     std::thread::sleep(std::time::Duration::from_secs(1));
     assert_eq!(status()["generation"], now);
 }
@@ -95,9 +84,9 @@ fn a_trial_goes_on_and_ends_with_the_addresses_of_then() {
     let status = || folder.weir(&["status", "--json", "--netns", name]).json();
     apply(&["old"]);
     apply(&["--confirm", "12", "new"]);
-    assert!(pings(&netns, "10.8.0.1") && !pings(&netns, "10.8.0.2"));
+    assert!(reached(&netns, "10.8.0.1") && !reached(&netns, "10.8.0.2"));
     moved(&netns, "10.8.0.1/24", "d0", "d1");
-    until("10.8.0.1 is d1's", 10, || !pings(&netns, "10.8.0.1"));
+    until("10.8.0.1 is d1's", 10, || !reached(&netns, "10.8.0.1"));
     let left = status()["trial_seconds_left"].as_u64();
     assert!(left.is_some_and(|left| left <= 12), "{left:?}");
     let refused = folder.weir(&["ipf", "--netns", name, "-Fa"]).expect(1);
@@ -105,13 +94,13 @@ fn a_trial_goes_on_and_ends_with_the_addresses_of_then() {
     until("the trial is over", 30, || {
         status()["trial_seconds_left"].is_null()
     });
-    until("the old rules are back", 10, || pings(&netns, "10.8.0.2"));
+    until("the old rules are back", 10, || reached(&netns, "10.8.0.2"));
     // d0 has no address now.
     until("with the addresses of now", 10, || {
-        pings(&netns, "10.8.0.1")
+        reached(&netns, "10.8.0.1")
     });
     moved(&netns, "10.8.0.2/24", "d1", "d0");
-    until("10.8.0.2 is d0's", 10, || !pings(&netns, "10.8.0.2"));
+    until("10.8.0.2 is d0's", 10, || !reached(&netns, "10.8.0.2"));
 }
 
 #[test]
@@ -126,11 +115,9 @@ fn an_interface_is_known_by_the_address_that_it_has() {
     );
     let name = netns.0.as_str();
     folder.weir(&["apply", "--netns", name, "rules"]).expect(0);
-    assert!(pings(&netns, "10.8.0.1"));
-    netns
-        .run(&["ip", "addr", "add", "10.8.0.5/32", "dev", "lo"])
-        .expect(0);
-    until("lo has 10.8.0.5", 20, || !pings(&netns, "10.8.0.1"));
+    assert!(reached(&netns, "10.8.0.1"));
+    ip(&format!("-n {} addr add 10.8.0.5/32 dev lo", netns.0));
+    until("lo has 10.8.0.5", 20, || !reached(&netns, "10.8.0.1"));
     assert!(counted(&folder, &netns, 100) > 0);
     // A rule that comes later knows the addresses of then, and stays known by them.
     ipfw(
@@ -138,11 +125,9 @@ fn an_interface_is_known_by_the_address_that_it_has() {
         &netns,
         "add 50 count ip from any to any via 10.8.0.6",
     );
-    netns
-        .run(&["ip", "addr", "add", "10.8.0.6/32", "dev", "lo"])
-        .expect(0);
+    ip(&format!("-n {} addr add 10.8.0.6/32 dev lo", netns.0));
     until("lo has 10.8.0.6", 20, || {
-        pings(&netns, "10.8.0.1");
+        reached(&netns, "10.8.0.1");
         counted(&folder, &netns, 50) > 0
     });
 }

@@ -4,7 +4,9 @@
 
 mod common;
 
-use common::{Folder, Namespace, cable, client_gateway_server, ip, kernel, tried};
+use common::{
+    Folder, Namespace, cable6, client_and_host, client_gateway_server, ip, kernel, tried,
+};
 
 /// What becomes of a connection, or of a datagram and the next one.
 fn sent(from: &Namespace, protocol: &str, to: &str, port: u16) -> &'static str {
@@ -17,20 +19,8 @@ fn sent(from: &Namespace, protocol: &str, to: &str, port: u16) -> &'static str {
 
 /// Tries at a host with these rules: protocol, address (`4` or `6`), port, what is seen.
 fn run(label: &str, dialect: &str, rules: &str, tries: &[(&str, u8, u16, &str)]) {
-    let (client, host) = (
-        Namespace::new(&format!("{label}c")),
-        Namespace::new(&format!("{label}h")),
-    );
-    cable(
-        (&client, "veth0", "10.79.0.1/24"),
-        (&host, "veth0", "10.79.0.2/24"),
-    );
-    for (netns, end) in [(&client, 1), (&host, 2)] {
-        ip(&format!(
-            "-n {} addr add fd79::{end}/64 dev veth0 nodad",
-            netns.0
-        ));
-    }
+    let [client, host] = client_and_host(label, "10.79.0");
+    cable6([&client, &host], "veth0", "fd79");
     let folder = Folder::new();
     folder.file("rules", rules);
     folder

@@ -3,16 +3,13 @@
 
 mod common;
 
-use common::{Folder, Namespace, Run};
-use std::collections::BTreeMap;
+use common::{Folder, Namespace, Run, packets, reached};
 use std::time::Duration;
 
 /// A namespace with its loopback up and a policy in force; `None`: no kernel tests, said loudly.
 fn enforced(test: &str, label: &str) -> Option<(Folder, Namespace)> {
     weir_plane::kernel_or_skip(test)?;
-    let (folder, netns) = (Folder::new(), Namespace::new(label));
-    let up = netns.run(&["ip", "link", "set", "lo", "up"]);
-    assert_eq!(up.code, Some(0), "{up:?}");
+    let (folder, netns) = (Folder::new(), Namespace::with_loopback(label));
     folder.file("rules.v4", RULES);
     folder.file("sets", SETS);
     let args = ["apply", "--netns", &netns.0, "sets", "rules.v4"];
@@ -40,27 +37,10 @@ const RULES: &str = "\
 COMMIT
 ";
 
-fn reached(netns: &Namespace, to: &str) -> bool {
-    let words = ["ping", "-n", "-q", "-c", "1", "-W", "1", to];
-    netns.run(&words).code == Some(0)
-}
-
 fn tool(folder: &Folder, netns: &Namespace, tool: &str, words: &str) -> Run {
     let mut args = vec![tool, "--netns", &netns.0];
     args.extend(words.split(' '));
     folder.weir(&args)
-}
-
-/// Packets by chain and number.
-fn packets(folder: &Folder, netns: &Namespace) -> BTreeMap<(String, u64), u64> {
-    let args = ["counters", "--rules", "--json", "--netns", &netns.0];
-    let lines = folder.weir(&args).expect(0).json();
-    let one = |line: &serde_json::Value| {
-        let chain = line["chain"].as_str().unwrap().to_owned();
-        let number = |key: &str| line[key].as_u64().unwrap();
-        ((chain, number("index")), number("packets"))
-    };
-    lines.as_array().unwrap().iter().map(one).collect()
 }
 
 #[test]

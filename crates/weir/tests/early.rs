@@ -4,8 +4,7 @@
 
 mod common;
 
-use common::{Folder, Namespace};
-use std::process::Command;
+use common::{Folder, Namespace, client_and_host, counters, ip};
 
 const RULES: &str = "\
 *raw
@@ -27,29 +26,14 @@ const DATAGRAMS: u64 = 20;
 
 /// A host and its neighbour, with a probe on the host.
 fn pair(label: &str) -> (Namespace, Namespace) {
-    let [client, host] = ["c", "h"].map(|end| Namespace::new(&format!("{label}{end}")));
-    let run = |program: &str, words: &str| {
-        let mut command = Command::new(program);
-        let done = command.args(words.split(' ')).status().unwrap();
-        assert!(done.success(), "{program} {words}");
-    };
-    let (c, h) = (&client.0, &host.0);
-    run(
-        "ip",
-        &format!("link add veth0 netns {c} type veth peer name veth0 netns {h}"),
-    );
-    for (name, address) in [
-        (c, "10.78.0.1/24"),
-        (h, "10.78.0.2/24"),
-        (c, "203.0.113.5/32"),
+    let [client, host] = client_and_host(label, "10.78.0");
+    let own = "203.0.113.5";
+    for words in [
+        format!("addr add {own}/32 dev veth0"),
+        format!("route replace 10.78.0.2/32 dev veth0 src {own}"),
     ] {
-        run("ip", &format!("-n {name} addr add {address} dev veth0"));
-        run("ip", &format!("-n {name} link set veth0 up"));
+        ip(&format!("-n {} {words}", client.0));
     }
-    run(
-        "ip",
-        &format!("-n {c} route replace 10.78.0.2/32 dev veth0 src 203.0.113.5"),
-    );
     for words in PROBE {
         host.run(&["nft", words]).expect(0);
     }
@@ -81,11 +65,9 @@ fn arrived(host: &Namespace) -> Vec<u64> {
 
 /// Packets and bytes of the rules, by line.
 fn counted(folder: &Folder, host: &Namespace) -> Vec<(u64, u64)> {
-    let args = ["counters", "--rules", "--json", "--netns", &host.0];
-    let list = folder.weir(&args).expect(0).json();
+    let list = counters(folder, &host.0);
     let number = |line: &serde_json::Value, key: &str| line[key].as_u64().unwrap();
-    let lines = list.as_array().unwrap().iter();
-    lines
+    list.iter()
         .filter(|line| number(line, "index") > 0)
         .map(|line| (number(line, "packets"), number(line, "bytes")))
         .collect()

@@ -54,9 +54,8 @@ fn a_connection_above_its_limit_is_reset_and_told() {
     if weir_plane::kernel_or_skip("a_connection_above_its_limit").is_none() {
         return;
     }
-    let (folder, netns) = (Folder::new(), Namespace::new("hpux"));
+    let (folder, netns) = (Folder::new(), Namespace::with_loopback("hpux"));
     let name = netns.0.as_str();
-    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
     let _server = beside(
         &netns,
         "socat TCP-LISTEN:8080,fork,reuseaddr,bind=127.0.0.1 EXEC:cat",
@@ -130,9 +129,8 @@ fn summaries_of_limits_that_many_share_name_what_the_rule_names() {
     if weir_plane::kernel_or_skip("summaries_of_limits").is_none() {
         return;
     }
-    let (folder, netns) = (Folder::new(), Namespace::new("hpsum"));
+    let (folder, netns) = (Folder::new(), Namespace::with_loopback("hpsum"));
     let name = netns.0.as_str();
-    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
     let listen = |port: u16| {
         let line = format!("socat TCP-LISTEN:{port},fork,reuseaddr,bind=127.0.0.1 EXEC:cat");
         beside(&netns, &line)
@@ -206,9 +204,8 @@ fn states_are_recorded_and_interfaces_have_addresses() {
     if weir_plane::kernel_or_skip("states_are_recorded").is_none() {
         return;
     }
-    let (folder, netns) = (Folder::new(), Namespace::new("ipfs"));
+    let (folder, netns) = (Folder::new(), Namespace::with_loopback("ipfs"));
     let name = netns.0.as_str();
-    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
     // The interface's own address: 127.0.0.1, and no other of its network.
     folder.file(
         "r",
@@ -275,9 +272,8 @@ fn the_lists_of_both_families_are_kept_apart() {
     if weir_plane::kernel_or_skip("the_lists_of_both_families").is_none() {
         return;
     }
-    let (folder, netns) = (Folder::new(), Namespace::new("hpsix"));
+    let (folder, netns) = (Folder::new(), Namespace::with_loopback("hpsix"));
     let name = netns.0.as_str();
-    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
     let passes = |address: &str| {
         let run = netns.run(&["ping", "-n", "-c", "1", "-W", "1", address]);
         run.code == Some(0)

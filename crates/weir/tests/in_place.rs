@@ -5,9 +5,8 @@
 
 mod common;
 
-use common::{Folder, Namespace, Run};
+use common::{Folder, Namespace, Run, packets, reached};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 
 /// Rules of which one in the middle jumps, and enough of them to tell numbers apart.
@@ -24,9 +23,7 @@ fn rules() -> String {
 /// A namespace with its loopback up and rules in force; `None`: no kernel tests, said loudly.
 fn enforced(test: &str, label: &str) -> Option<(Folder, Namespace)> {
     weir_plane::kernel_or_skip(test)?;
-    let (folder, netns) = (Folder::new(), Namespace::new(label));
-    let up = netns.run(&["ip", "link", "set", "lo", "up"]);
-    assert_eq!(up.code, Some(0), "{up:?}");
+    let (folder, netns) = (Folder::new(), Namespace::with_loopback(label));
     folder.file("rules.v4", &rules());
     let args = ["apply", "--netns", &netns.0, "rules.v4"];
     folder.weir(&args).expect(0);
@@ -45,23 +42,6 @@ fn way(folder: &Folder, netns: &Namespace, words: &str) -> (String, Value) {
     assert!(answer["microseconds"].as_f64().is_some(), "{answer}");
     let way = answer["way"].as_str().expect("a way").to_owned();
     (way, answer["why"].clone())
-}
-
-fn reached(netns: &Namespace, to: &str) -> bool {
-    let words = ["ping", "-n", "-q", "-c", "1", "-W", "1", to];
-    netns.run(&words).code == Some(0)
-}
-
-/// Packets by chain and number.
-fn packets(folder: &Folder, netns: &Namespace) -> BTreeMap<(String, u64), u64> {
-    let args = ["counters", "--rules", "--json", "--netns", &netns.0];
-    let lines = folder.weir(&args).expect(0).json();
-    let one = |line: &Value| {
-        let chain = line["chain"].as_str().expect("a chain").to_owned();
-        let number = |key: &str| line[key].as_u64().expect("a number");
-        ((chain, number("index")), number("packets"))
-    };
-    lines.as_array().expect("a list").iter().map(one).collect()
 }
 
 fn show(folder: &Folder, netns: &Namespace) -> String {

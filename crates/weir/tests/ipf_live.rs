@@ -46,9 +46,8 @@ fn lists_change_in_place_and_keep_their_hits() {
     if weir_plane::kernel_or_skip("lists_change_in_place_and_keep_their_hits").is_none() {
         return;
     }
-    let (folder, netns) = (Folder::new(), Namespace::new("live"));
+    let (folder, netns) = (Folder::new(), Namespace::with_loopback("live"));
     let name = netns.0.as_str();
-    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
     folder.file("r", RULES);
     let ipf = |args: &[&str]| folder.weir(&[&["ipf", "--netns", name], args].concat());
     let stat = |args: &[&str]| folder.weir(&[&["ipfstat", "--netns", name], args].concat());
@@ -161,9 +160,8 @@ fn rules_end_with_their_time_and_tunables_are_kept() {
     if weir_plane::kernel_or_skip("rules_end_with_their_time").is_none() {
         return;
     }
-    let (folder, netns) = (Folder::new(), Namespace::new("ttl"));
+    let (folder, netns) = (Folder::new(), Namespace::with_loopback("ttl"));
     let name = netns.0.as_str();
-    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
     let ipf = |args: &[&str]| folder.weir(&[&["ipf", "--netns", name], args].concat());
     let stat = |args: &[&str]| folder.weir(&[&["ipfstat", "--netns", name], args].concat());
     let hits = || stat(&["-ih"]).expect(0).out;
@@ -204,9 +202,8 @@ fn logged_packets_are_printed_as_ipmon_does() {
     if weir_plane::kernel_or_skip("logged_packets_are_printed").is_none() {
         return;
     }
-    let (folder, netns) = (Folder::new(), Namespace::new("mon"));
+    let (folder, netns) = (Folder::new(), Namespace::with_loopback("mon"));
     let name = netns.0.as_str();
-    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
     folder.file("r", RULES);
     folder.weir(&["apply", "--netns", name, "r"]).expect(0);
     send(&netns, "udp", 99);
@@ -254,9 +251,8 @@ fn kept_states_are_listed_and_counted() {
     if weir_plane::kernel_or_skip("kept_states_are_listed_and_counted").is_none() {
         return;
     }
-    let (folder, netns) = (Folder::new(), Namespace::new("kept"));
+    let (folder, netns) = (Folder::new(), Namespace::with_loopback("kept"));
     let name = netns.0.as_str();
-    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
     let rule = "pass out quick on lo proto udp from any to any port = 99 keep state\n";
     folder.file("r", rule);
     let stat = |args: &[&str]| folder.weir(&[&["ipfstat", "--netns", name], args].concat());

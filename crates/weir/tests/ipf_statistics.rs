@@ -7,8 +7,7 @@ use std::collections::HashMap;
 
 /// A namespace with its loopback up, and rules in force there.
 fn applied(label: &str, dialect: &str, rules: &str) -> (Folder, Namespace) {
-    let (folder, netns) = (Folder::new(), Namespace::new(label));
-    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
+    let (folder, netns) = (Folder::new(), Namespace::with_loopback(label));
     folder.file("rules", rules);
     let apply = ["apply", "--dialect", dialect, "--netns", &netns.0, "rules"];
     folder.weir(&apply).expect(0);

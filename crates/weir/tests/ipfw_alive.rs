@@ -4,24 +4,16 @@
 
 mod common;
 
-use common::ipfw::{counted, ipfw};
-use common::{Background, Folder, Namespace, cable, client_gateway_server, ip, kernel, until};
+use common::ipfw::{self, counted, ipfw};
+use common::{
+    Background, Folder, Namespace, cable6, client_and_host, client_gateway_server, echoing, ip,
+    kernel, until,
+};
 use std::process::Command;
 use std::time::Duration;
 
 /// Longer than the five seconds between two questions, with time for a busy machine.
 const LIFETIME: u64 = 9;
-
-/// Somebody who says back what he hears, in both families.
-fn echoing(netns: &Namespace) -> Background {
-    let words = ["socat", "TCP6-LISTEN:2022,fork,reuseaddr", "EXEC:cat"];
-    let started = netns.start(&words);
-    let listening = "ss -Hltn sport = :2022 | grep -q LISTEN";
-    until("a listener", 10, || {
-        netns.run(&["sh", "-c", listening]).code == Some(0)
-    });
-    started
-}
 
 /// A conversation that says a word each time a file appears, and whether it came back.
 struct Speaker<'f> {
@@ -58,9 +50,7 @@ impl<'f> Speaker<'f> {
 
 fn apply(folder: &Folder, netns: &Namespace, rules: &str) {
     let lifetime = format!("# --sysctl net.inet.ip.fw.dyn_ack_lifetime={LIFETIME}\n");
-    folder.file("rules.ipfw", &[&lifetime, rules].concat());
-    let args = ["apply", "--netns", &netns.0, "rules.ipfw"];
-    folder.weir(&args).expect(0);
+    ipfw::apply(folder, netns, &[&lifetime, rules].concat());
 }
 
 /// How many TCP states there are.
@@ -108,7 +98,7 @@ fn idle_conversations_through_a_gateway_stay_while_they_are_asked() {
          add 120 allow ipv6-icmp from any to any icmp6types 133,134,135,136,137\n\
          add 200 deny tcp from any to any\n",
     );
-    let _listener = echoing(&server);
+    let _listener = echoing(&server, 2022);
     let four = Speaker::new(&folder, "four", &client, "10.84.2.1");
     let six = Speaker::new(&folder, "six", &client, "fd84:2::1");
     assert!(four.says(1) && six.says(1));
@@ -134,18 +124,9 @@ fn idle_conversations_through_a_gateway_stay_while_they_are_asked() {
 }
 
 /// A client and a host that lets nothing pass but port 2022, on `lo` neither.
-fn client_and_host(label: &str) -> (Namespace, Namespace, Folder) {
-    let [client, host] = ["c", "h"].map(|end| Namespace::new(&[label, end].concat()));
-    cable(
-        (&client, "veth0", "10.85.0.1/24"),
-        (&host, "veth0", "10.85.0.2/24"),
-    );
-    for (netns, last) in [(&client, 1), (&host, 2)] {
-        let netns = &netns.0;
-        ip(&format!(
-            "-n {netns} addr add fd85::{last}/64 dev veth0 nodad"
-        ));
-    }
+fn enforced(label: &str) -> (Namespace, Namespace, Folder) {
+    let [client, host] = client_and_host(label, "10.85.0");
+    cable6([&client, &host], "veth0", "fd85");
     let folder = Folder::new();
     apply(
         &folder,
@@ -164,8 +145,8 @@ fn a_host_asks_itself_and_a_dead_peer_s_state_ends() {
     if !kernel("a_host_asks_itself_and_a_dead_peer_s_state_ends") {
         return;
     }
-    let (client, host, folder) = client_and_host("alivel");
-    let _listener = echoing(&host);
+    let (client, host, folder) = enforced("alivel");
+    let _listener = echoing(&host, 2022);
     let four = Speaker::new(&folder, "four", &client, "10.85.0.2");
     let six = Speaker::new(&folder, "six", &client, "fd85::2");
     assert!(four.says(1) && six.says(1));
@@ -201,8 +182,8 @@ fn a_peer_that_forgot_the_conversation_resets_it() {
     if !kernel("a_peer_that_forgot_the_conversation_resets_it") {
         return;
     }
-    let (client, host, folder) = client_and_host("aliver");
-    let _listener = echoing(&host);
+    let (client, host, folder) = enforced("aliver");
+    let _listener = echoing(&host, 2022);
     let to = "TCP:10.85.0.2:2022,linger=0";
     let mut talker = client.start(&["socat", "-", to]);
     let open = "ss -Htn state established sport = :2022 | grep -q .";

@@ -3,19 +3,10 @@
 
 mod common;
 
-use common::ipfw::{counted, ipfw};
-use common::{Background, Folder, Namespace, cable, client_gateway_server, kernel, until};
-
-/// Somebody who says back what he hears, on a port.
-fn echoing(netns: &Namespace, port: u16) -> Background {
-    let listen = format!("TCP-LISTEN:{port},fork,reuseaddr");
-    let started = netns.start(&["socat", &listen, "EXEC:cat"]);
-    let listening = format!("ss -Hltn sport = :{port} | grep -q LISTEN");
-    until("a listener", 20, || {
-        netns.run(&["sh", "-c", &listening]).code == Some(0)
-    });
-    started
-}
+use common::ipfw::{apply, counted, ipfw};
+use common::{
+    Background, Folder, Namespace, client_and_host, client_gateway_server, echoing, kernel, until,
+};
 
 /// Whether something said on a new connection is said back.
 fn talks(from: &Namespace, to: &str, port: u16) -> bool {
@@ -37,17 +28,10 @@ add 300 deny ip from any to any
 ";
 
 /// A client, and a host that has [`HOST`] in force.
-fn client_and_host(label: &str) -> (Namespace, Namespace, Folder) {
-    let [client, host] = ["c", "h"].map(|end| Namespace::new(&[label, end].concat()));
-    cable(
-        (&client, "veth0", "10.77.0.1/24"),
-        (&host, "veth0", "10.77.0.2/24"),
-    );
+fn enforced(label: &str) -> (Namespace, Namespace, Folder) {
+    let [client, host] = client_and_host(label, "10.77.0");
     let folder = Folder::new();
-    folder.file("host.ipfw", HOST);
-    folder
-        .weir(&["apply", "--netns", &host.0, "host.ipfw"])
-        .expect(0);
+    apply(&folder, &host, HOST);
     (client, host, folder)
 }
 
@@ -68,7 +52,7 @@ fn conversations_with_a_host_are_let_in_by_their_states() {
     if !kernel("conversations_with_a_host_are_let_in_by_their_states") {
         return;
     }
-    let (client, host, folder) = client_and_host("dynamic");
+    let (client, host, folder) = enforced("dynamic");
     let _listeners: Vec<Background> = [2022, 2023, 2024, 2025].map(|p| echoing(&host, p)).into();
     assert!(!talks(&client, "10.77.0.2", 2025));
     assert!(talks(&client, "10.77.0.2", 2024));
@@ -113,7 +97,7 @@ fn states_outlive_other_rules_and_end_with_their_own() {
     if !kernel("states_outlive_other_rules_and_end_with_their_own") {
         return;
     }
-    let (client, host, folder) = client_and_host("dynamico");
+    let (client, host, folder) = enforced("dynamico");
     let _listener = echoing(&host, 2022);
     let inside = format!("cd {} && {SPEAKER}", folder.0.display());
     let _speaker = client.start(&["bash", "-c", &inside]);
@@ -190,7 +174,7 @@ fn packets_of_a_state_are_called_wherever_it_is_found() {
     if !kernel("packets_of_a_state_are_called_wherever_it_is_found") {
         return;
     }
-    let (client, host, folder) = client_and_host("dynamicc");
+    let (client, host, folder) = enforced("dynamicc");
     folder.file("calling.ipfw", CALLING);
     folder
         .weir(&["apply", "--netns", &host.0, "calling.ipfw"])
@@ -226,11 +210,7 @@ fn errors_about_packets_of_a_state_reach_who_sent_them() {
     if !kernel("errors_about_packets_of_a_state_reach_who_sent_them") {
         return;
     }
-    let [client, host] = ["ic", "ih"].map(|end| Namespace::new(&["ipfwerr", end].concat()));
-    cable(
-        (&client, "veth0", "10.77.0.1/24"),
-        (&host, "veth0", "10.77.0.2/24"),
-    );
+    let [client, _host] = client_and_host("ipfwerri", "10.77.0");
     let folder = Folder::new();
     let rules = "add 100 check-state\nadd 200 deny icmp from any to any\n\
         add 300 allow udp from me to any 9 out keep-state\nadd 400 deny ip from any to any\n";

@@ -3,13 +3,15 @@
 
 mod common;
 
-use common::{Folder, Namespace, Run, cable, client_gateway_server, ip, kernel, tried};
+use common::{
+    Folder, Namespace, Run, cable6, client_and_host, client_gateway_server, counters, ip, kernel,
+    tried,
+};
 use std::collections::BTreeMap;
 
 /// Packets and bytes by rule number.
 fn counted(folder: &Folder, netns: &Namespace) -> BTreeMap<u64, (u64, u64)> {
-    let args = ["counters", "--rules", "--json", "--netns", &netns.0];
-    let lines = folder.weir(&args).expect(0).json();
+    let lines = counters(folder, &netns.0);
     let line = |line: &serde_json::Value| {
         assert_eq!(
             (&line["chain"], &line["family"]),
@@ -18,7 +20,7 @@ fn counted(folder: &Folder, netns: &Namespace) -> BTreeMap<u64, (u64, u64)> {
         let number = |key: &str| line[key].as_u64().unwrap();
         (number("index"), (number("packets"), number("bytes")))
     };
-    lines.as_array().unwrap().iter().map(line).collect()
+    lines.iter().map(line).collect()
 }
 
 fn packets(folder: &Folder, netns: &Namespace, rule: u64) -> u64 {
@@ -58,11 +60,7 @@ fn a_host_is_filtered_in_both_directions() {
     if !kernel("a_host_is_filtered_in_both_directions") {
         return;
     }
-    let (client, host) = (Namespace::new("ipfwc"), Namespace::new("ipfwh"));
-    cable(
-        (&client, "veth0", "10.78.0.1/24"),
-        (&host, "veth0", "10.78.0.2/24"),
-    );
+    let [client, host] = client_and_host("ipfw", "10.78.0");
     ip(&format!("-n {} addr add 10.78.0.3/24 dev veth0", client.0));
     let folder = Folder::new();
     folder.file("host.ipfw", HOST);
@@ -123,17 +121,8 @@ fn fields_of_headers_are_those_of_real_packets() {
     if !kernel("fields_of_headers_are_those_of_real_packets") {
         return;
     }
-    let (client, host) = (Namespace::new("ipfwfc"), Namespace::new("ipfwfh"));
-    cable(
-        (&client, "veth0", "10.81.0.1/24"),
-        (&host, "veth0", "10.81.0.2/24"),
-    );
-    for (end, last) in [(&client, 1), (&host, 2)] {
-        ip(&format!(
-            "-n {} addr add 2001:db8:81::{last}/64 dev veth0 nodad",
-            end.0
-        ));
-    }
+    let [client, host] = client_and_host("ipfwf", "10.81.0");
+    cable6([&client, &host], "veth0", "2001:db8:81");
     let folder = Folder::new();
     folder.file(
         "fields.ipfw",
@@ -223,8 +212,7 @@ fn lines_are_logged_as_ipfw_writes_them() {
     if !kernel("lines_are_logged_as_ipfw_writes_them") {
         return;
     }
-    let host = Namespace::new("ipfwlog");
-    ip(&format!("-n {} link set lo up", host.0));
+    let host = Namespace::with_loopback("ipfwlog");
     let folder = Folder::new();
     let rules = "add 100 deny log logamount 2 tcp from any to me 23 in\n\
         add 150 count log icmp from any to any out icmptypes 8\n\
@@ -319,8 +307,7 @@ fn commands_of_ipfw_act_on_what_is_enforced() {
     if !kernel("commands_of_ipfw_act_on_what_is_enforced") {
         return;
     }
-    let host = Namespace::new("ipfwlive");
-    ip(&format!("-n {} link set lo up", host.0));
+    let host = Namespace::with_loopback("ipfwlive");
     let folder = Folder::new();
     ipfw(&folder, &host, "list").expect(1);
     folder.file(
@@ -410,8 +397,7 @@ fn listings_tell_when_rules_last_matched() {
     if !kernel("listings_tell_when_rules_last_matched") {
         return;
     }
-    let host = Namespace::new("ipfwtime");
-    ip(&format!("-n {} link set lo up", host.0));
+    let host = Namespace::with_loopback("ipfwtime");
     let folder = Folder::new();
     folder.file(
         "rules",
@@ -475,8 +461,7 @@ fn commands_that_fail_change_nothing() {
     if !kernel("commands_that_fail_change_nothing") {
         return;
     }
-    let host = Namespace::new("ipfwfail");
-    ip(&format!("-n {} link set lo up", host.0));
+    let host = Namespace::with_loopback("ipfwfail");
     let folder = Folder::new();
     folder.file(
         "rules",
@@ -531,8 +516,7 @@ fn a_recorded_script_is_enforced_with_its_settings() {
     if !kernel("a_recorded_script_is_enforced_with_its_settings") {
         return;
     }
-    let host = Namespace::new("ipfwscript");
-    ip(&format!("-n {} link set lo up", host.0));
+    let host = Namespace::with_loopback("ipfwscript");
     let folder = Folder::new();
     let script = "#!/bin/sh\nfwcmd='/sbin/ipfw -q'\n${fwcmd} -f flush\n\
         sysctl net.inet.ip.fw.autoinc_step=10 >/dev/null\n\

@@ -4,29 +4,12 @@
 
 mod common;
 
-use common::{Folder, Namespace, cable, client_gateway_server, ip, kernel};
-use std::collections::BTreeMap;
+use common::ipfw::{apply, packets};
+use common::{Folder, Namespace, client_and_host, client_gateway_server, ip, kernel};
 
 const ON: &str = "# --sysctl net.link.ether.ipfw=1\n";
 const CLIENT: &str = "02:00:00:00:00:01";
 const HOST: &str = "02:00:00:00:00:02";
-
-/// Packets by rule number.
-fn counted(folder: &Folder, netns: &Namespace) -> BTreeMap<u64, u64> {
-    let args = ["counters", "--rules", "--json", "--netns", &netns.0];
-    let lines = folder.weir(&args).expect(0).json();
-    let number = |line: &serde_json::Value, key: &str| line[key].as_u64().unwrap();
-    let lines = lines.as_array().unwrap().iter();
-    lines
-        .map(|line| (number(line, "index"), number(line, "packets")))
-        .collect()
-}
-
-fn apply(folder: &Folder, netns: &Namespace, rules: &str) {
-    folder.file("rules.ipfw", rules);
-    let args = ["apply", "--netns", &netns.0, "rules.ipfw"];
-    folder.weir(&args).expect(0);
-}
 
 /// Requests, so many at once; whether all are answered.
 fn ping(from: &Namespace, to: &str, count: &str) -> bool {
@@ -45,16 +28,11 @@ fn forget_neighbours(netns: &Namespace) {
 }
 
 /// A client and a host with known hardware addresses.
-fn pair(label: &str) -> (Namespace, Namespace) {
-    let client = Namespace::new(&[label, "c"].concat());
-    let host = Namespace::new(&[label, "h"].concat());
-    cable(
-        (&client, "veth0", "10.84.0.1/24"),
-        (&host, "veth0", "10.84.0.2/24"),
-    );
+fn pair(label: &str) -> [Namespace; 2] {
+    let [client, host] = client_and_host(label, "10.84.0");
     set_mac(&client, CLIENT);
     set_mac(&host, HOST);
-    (client, host)
+    [client, host]
 }
 
 #[test]
@@ -62,7 +40,7 @@ fn frames_meet_the_list_before_and_behind_their_packets() {
     if !kernel("frames_meet_the_list_before_and_behind_their_packets") {
         return;
     }
-    let (client, host) = pair("ipfwfr");
+    let [client, host] = pair("ipfwfr");
     let folder = Folder::new();
     let rules = format!(
         "{ON}\
@@ -83,7 +61,7 @@ fn frames_meet_the_list_before_and_behind_their_packets() {
     );
     apply(&folder, &host, &rules);
     assert!(ping(&client, "10.84.0.2", "3"));
-    let now = counted(&folder, &host);
+    let now = packets(&folder, &host);
     for rule in [200, 210, 220, 1020, 1030, 1040, 1050] {
         assert_eq!(now[&rule], 3, "{rule}: {now:?}");
     }
@@ -92,18 +70,18 @@ fn frames_meet_the_list_before_and_behind_their_packets() {
     assert_eq!(now[&100], now[&1100], "every frame goes to 1000: {now:?}");
     // The loopback interface has no frames.
     assert!(ping(&host, "127.0.0.1", "2"));
-    let later = counted(&folder, &host);
+    let later = packets(&folder, &host);
     assert_eq!((later[&1070], later[&1020]), (0, 3), "{later:?}");
     // A frame's reset is answered.
     let script = "exec 3<>/dev/tcp/10.84.0.2/23";
     let run = client.run(&["timeout", "3", "bash", "-c", script]);
     assert!(run.err.contains("refused"), "{run:?}");
-    assert_eq!(counted(&folder, &host)[&1060], 1);
+    assert_eq!(packets(&folder, &host)[&1060], 1);
     // Another hardware address: neither its questions nor its packets pass.
     set_mac(&client, "02:00:00:00:00:09");
     forget_neighbours(&client);
     assert!(!ping(&client, "10.84.0.2", "1"));
-    let end = counted(&folder, &host);
+    let end = packets(&folder, &host);
     assert!(end[&1000] >= 1 && end[&1020] >= 3, "{end:?}");
     assert_eq!(end[&200], 3, "what is denied has no second pass: {end:?}");
     set_mac(&client, CLIENT);
@@ -115,19 +93,19 @@ fn arp_is_denied_and_let_through_again() {
     if !kernel("arp_is_denied_and_let_through_again") {
         return;
     }
-    let (client, host) = pair("ipfwar");
+    let [client, host] = pair("ipfwar");
     let folder = Folder::new();
     let allow = "add 200 allow ip from any to any\n";
     let arp = format!("{ON}add 100 deny ip from any to any mac-type 0x0806 in\n{allow}");
     // Without the setting the rule asks about nothing that there is.
     apply(&folder, &host, arp.strip_prefix(ON).unwrap());
     assert!(ping(&client, "10.84.0.2", "1"));
-    assert_eq!(counted(&folder, &host)[&100], 0);
+    assert_eq!(packets(&folder, &host)[&100], 0);
     apply(&folder, &host, &arp);
     forget_neighbours(&client);
     forget_neighbours(&host);
     assert!(!ping(&client, "10.84.0.2", "1"));
-    let now = counted(&folder, &host);
+    let now = packets(&folder, &host);
     assert!(now[&100] >= 1, "{now:?}");
     // Who is asked for nothing may be known already.
     let known = format!("neigh replace 10.84.0.2 lladdr {HOST} dev veth0");
@@ -151,18 +129,18 @@ fn what_the_packets_pass_leaves_is_there_on_the_frames_pass() {
     if !kernel("what_the_packets_pass_leaves_is_there_on_the_frames_pass") {
         return;
     }
-    let (client, host) = pair("ipfwmk");
+    let [client, host] = pair("ipfwmk");
     let folder = Folder::new();
     // The programs for frames come first, those that set marks behind the hooks later.
     let frames = "add 300 count ip from any to any layer2 out mark 5\n\
                   add 400 allow ip from any to any\n";
     apply(&folder, &host, &format!("{ON}{frames}"));
     assert!(ping(&client, "10.84.0.2", "1"));
-    assert_eq!(counted(&folder, &host)[&300], 0);
+    assert_eq!(packets(&folder, &host)[&300], 0);
     let marks = "add 100 setmark 5 icmp from any to any not layer2 out\n";
     apply(&folder, &host, &format!("{ON}{marks}{frames}"));
     assert!(ping(&client, "10.84.0.2", "2"));
-    let now = counted(&folder, &host);
+    let now = packets(&folder, &host);
     assert_eq!((now[&100], now[&300]), (2, 2), "{now:?}");
 }
 
@@ -171,7 +149,7 @@ fn frames_without_a_packet_pass_over_looks_for_states() {
     if !kernel("frames_without_a_packet_pass_over_looks_for_states") {
         return;
     }
-    let (client, host) = pair("ipfwbl");
+    let [client, host] = pair("ipfwbl");
     let folder = Folder::new();
     let rules = format!(
         "{ON}\
@@ -186,7 +164,7 @@ fn frames_without_a_packet_pass_over_looks_for_states() {
     apply(&folder, &host, &rules);
     forget_neighbours(&client);
     assert!(ping(&client, "10.84.0.2", "2"));
-    let now = counted(&folder, &host);
+    let now = packets(&folder, &host);
     // Questions and answers, all by the state's rule.
     assert_eq!((now[&110], now[&120]), (4, 0), "{now:?}");
     assert!(now[&50] >= 4 && now[&130] >= 2, "{now:?}");
@@ -213,7 +191,7 @@ fn forwarded_packets_make_four_passes() {
     );
     apply(&folder, &gateway, &rules);
     assert!(ping(&client, "10.85.2.1", "2"));
-    let now = counted(&folder, &gateway);
+    let now = packets(&folder, &gateway);
     for rule in [100, 110, 120, 130] {
         assert_eq!(now[&rule], 2, "{rule}: {now:?}");
     }
@@ -222,7 +200,7 @@ fn forwarded_packets_make_four_passes() {
     assert!(now[&160] >= 1 && now[&160] == now[&170], "{now:?}");
     // What the gateway itself sends was received by no interface.
     assert!(ping(&gateway, "10.85.2.1", "1"));
-    assert_eq!(counted(&folder, &gateway)[&140], 1);
+    assert_eq!(packets(&folder, &gateway)[&140], 1);
 }
 
 #[test]
@@ -230,7 +208,7 @@ fn frames_are_logged_as_the_original_does() {
     if !kernel("frames_are_logged_as_the_original_does") {
         return;
     }
-    let (client, host) = pair("ipfwlg");
+    let [client, host] = pair("ipfwlg");
     let folder = Folder::new();
     let rules = format!(
         "{ON}\
@@ -270,7 +248,7 @@ fn tags_of_vlans_are_passed_over() {
     if !kernel("tags_of_vlans_are_passed_over") {
         return;
     }
-    let (client, host) = pair("ipfwvl");
+    let [client, host] = pair("ipfwvl");
     let folder = Folder::new();
     let rules = format!(
         "{ON}\
@@ -301,7 +279,7 @@ fn tags_of_vlans_are_passed_over() {
     );
     send(&client, &format!("{addresses}0800{packet}{filling}"));
     for netns in [&client, &host] {
-        let now = counted(&folder, netns);
+        let now = packets(&folder, netns);
         let told = [100, 110, 120, 130].map(|rule| now[&rule]);
         assert_eq!(told, [1, 1, 3, 0], "{}: {now:?}", netns.0);
     }

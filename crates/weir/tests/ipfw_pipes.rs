@@ -4,22 +4,10 @@
 
 mod common;
 
-use common::{Folder, Namespace, Run, cable, client_gateway_server, kernel};
+use common::ipfw::{apply, run as ipfw, try_apply};
+use common::{Folder, Namespace, client_and_host, client_gateway_server, kernel, until_heard};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-fn ipfw(folder: &Folder, netns: &Namespace, words: &str) -> Run {
-    let args: Vec<&str> = ["ipfw", "--netns", &netns.0]
-        .into_iter()
-        .chain(words.split(' '))
-        .collect();
-    folder.weir(&args)
-}
-
-fn apply(folder: &Folder, netns: &Namespace, rules: &str) -> Run {
-    folder.file("rules", rules);
-    folder.weir(&["apply", "--netns", &netns.0, "rules"])
-}
 
 /// The roots of the queueing disciplines of an interface, in tc's words.
 fn roots(netns: &Namespace, interface: &str) -> String {
@@ -33,11 +21,7 @@ fn roots(netns: &Namespace, interface: &str) -> String {
 
 /// A client and a host with a cable: 10.76.`net`.1 and .2.
 fn pair(label: &str, net: u8) -> (Namespace, Namespace, Folder) {
-    let [client, host] = ["c", "h"].map(|end| Namespace::new(&[label, end].concat()));
-    cable(
-        (&client, "veth0", &format!("10.76.{net}.1/24")),
-        (&host, "veth0", &format!("10.76.{net}.2/24")),
-    );
+    let [client, host] = client_and_host(label, &format!("10.76.{net}"));
     (client, host, Folder::new())
 }
 
@@ -68,12 +52,7 @@ fn taking(netns: &Namespace, port: u16) -> Child {
         .stdin(Stdio::null())
         .spawn()
         .unwrap();
-    let begin = Instant::now();
-    let listening = format!("ss -Hltn sport = :{port} | grep -q LISTEN");
-    while netns.run(&["sh", "-c", &listening]).code != Some(0) {
-        assert!(begin.elapsed() < Duration::from_secs(20), "nobody listens");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until_heard(netns, port);
     child
 }
 
@@ -99,7 +78,7 @@ add 100 pipe 1 tcp from me to any out xmit veth0
 add 200 allow ip from any to any
 ";
     assert!(!roots(&host, "veth0").contains("htb"));
-    apply(&folder, &host, rules).expect(0);
+    apply(&folder, &host, rules);
     assert!(
         roots(&host, "veth0").contains("htb 7e1f:"),
         "{}",
@@ -147,7 +126,7 @@ add 100 pipe 1 udp from any to me 9 in
 add 110 pipe 2 udp from any to me 1000-1001 in
 add 200 allow ip from any to any
 ";
-    apply(&folder, &host, rules).expect(0);
+    apply(&folder, &host, rules);
     // Nothing waits on the way in.
     assert!(!roots(&host, "veth0").contains("htb"));
     let begin = Instant::now();
@@ -188,7 +167,7 @@ add 110 pipe 2 icmp from any to any out xmit outside0
 add 120 pipe 3 icmp from any to any
 add 200 allow ip from any to any
 ";
-    apply(&folder, &gateway, rules).expect(0);
+    apply(&folder, &gateway, rules);
     assert!(roots(&gateway, "outside0").contains("htb 7e1f:"));
     assert!(!roots(&gateway, "inside0").contains("htb"));
     let ping = [
@@ -229,7 +208,7 @@ add 100 queue 1 tcp from any to any 7001 out xmit veth0
 add 110 queue 2 tcp from any to any 7002 out xmit veth0
 add 200 allow ip from any to any
 ";
-    apply(&folder, &host, rules).expect(0);
+    apply(&folder, &host, rules);
     let mut takers = [7001, 7002].map(|port| taking(&client, port));
     let begin = Instant::now();
     let script = "for port in 7001 7002; do \
@@ -265,7 +244,7 @@ fn what_somebody_put_on_an_interface_is_not_touched() {
     let plain = "add 200 allow ip from any to any\n";
     let rules = "pipe 1 config bw 8Mbit/s\nadd 100 pipe 1 ip from any to any out\n";
     let before = roots(&host, "veth0");
-    let refused = apply(&folder, &host, &[rules, plain].concat());
+    let refused = try_apply(&folder, &host, &[rules, plain].concat());
     assert!(refused.code != Some(0), "{refused:?}");
     let says = ["veth0", "tbf 1:", "tc qdisc del dev veth0 root"];
     assert!(
@@ -274,7 +253,7 @@ fn what_somebody_put_on_an_interface_is_not_touched() {
     );
     folder.weir(&["status", "--netns", &host.0]).expect(1);
     // What is in force stays in force.
-    apply(&folder, &host, plain).expect(0);
+    apply(&folder, &host, plain);
     assert!(ipfw(&folder, &host, "pipe 1 config bw 1Mbit/s").code == Some(0));
     let refused = ipfw(&folder, &host, "add 100 pipe 1 ip from any to any out");
     assert!(refused.err.contains("tc qdisc del"), "{refused:?}");

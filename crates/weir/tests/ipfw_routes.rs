@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Folder, Namespace, cable, ip, kernel};
+use common::{Folder, Namespace, cable, cable6, ip, ipfw, kernel};
 
 /// A client with two cables to a host, whose default routes are by the second one. The client has
 /// addresses of everybody.
@@ -17,20 +17,14 @@ struct Lab {
 
 impl Lab {
     fn new(label: &str) -> Self {
-        let (client, host) = (
-            Namespace::new(&[label, "c"].concat()),
-            Namespace::new(&[label, "h"].concat()),
-        );
+        let [client, host] = ["c", "h"].map(|end| Namespace::new(&[label, end].concat()));
         for (name, net) in [("left0", 82), ("right0", 83)] {
             cable(
                 (&client, name, &format!("10.{net}.0.1/24")),
                 (&host, name, &format!("10.{net}.0.2/24")),
             );
+            cable6([&client, &host], name, &format!("fd{net}"));
             for (end, last) in [(&client, 1), (&host, 2)] {
-                ip(&format!(
-                    "-n {} addr add fd{net}::{last}/64 dev {name} nodad",
-                    end.0
-                ));
                 ip(&format!(
                     "-n {} addr add fe80::{net}:{last}/64 dev {name} nodad",
                     end.0
@@ -78,20 +72,13 @@ impl Lab {
     }
 
     fn apply(&self, rules: &str) {
-        self.folder.file("rules.ipfw", rules);
-        let args = ["apply", "--netns", &self.host.0, "rules.ipfw"];
-        self.folder.weir(&args).expect(0);
+        ipfw::apply(&self.folder, &self.host, rules);
     }
 
     /// Packets of some rules.
     fn packets<const N: usize>(&self, rules: [u64; N]) -> [u64; N] {
-        let args = ["counters", "--rules", "--json", "--netns", &self.host.0];
-        let lines = self.folder.weir(&args).expect(0).json();
-        let lines = lines.as_array().unwrap();
-        rules.map(|rule| {
-            let line = lines.iter().find(|line| line["index"] == rule);
-            line.expect("a rule")["packets"].as_u64().unwrap()
-        })
+        let all = ipfw::packets(&self.folder, &self.host);
+        rules.map(|rule| all[&rule])
     }
 
     /// Sends one request from an address to an address, and says which of the rules 100 (denied)
@@ -443,16 +430,9 @@ fn reached(lab: &Lab, sources: &[String]) -> Vec<bool> {
         lab.client
             .run(&["sh", "-c", &format!("({pings} wait) >/dev/null 2>&1")]);
     }
-    let args = ["counters", "--rules", "--json", "--netns", &lab.host.0];
-    let lines = lab.folder.weir(&args).expect(0).json();
-    let packets = |number: usize| {
-        let mut all = lines.as_array().unwrap().iter();
-        let line = all.find(|line| line["index"] == number).expect("a rule");
-        line["packets"].as_u64().unwrap()
-    };
-    (1000..1000 + sources.len())
-        .map(|number| packets(number) > 0)
-        .collect()
+    let all = ipfw::packets(&lab.folder, &lab.host);
+    let numbers = 1000..1000 + sources.len() as u64;
+    numbers.map(|number| all[&number] > 0).collect()
 }
 
 #[test]

@@ -15,9 +15,8 @@ fn tables_are_loaded_first_and_changed_under_rules() {
     if weir_plane::kernel_or_skip("tables_are_loaded_first_and_changed_under_rules").is_none() {
         return;
     }
-    let (folder, netns) = (Folder::new(), Namespace::new("pool"));
+    let (folder, netns) = (Folder::new(), Namespace::with_loopback("pool"));
     let name = netns.0.as_str();
-    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
     let tool = |tool: &str, args: &[&str]| -> Run {
         folder.weir(&[&[tool, "--netns", name], args].concat())
     };
@@ -96,9 +95,8 @@ fn settings_stay_when_rules_change() {
     if weir_plane::kernel_or_skip("settings_stay_when_rules_change").is_none() {
         return;
     }
-    let (folder, netns) = (Folder::new(), Namespace::new("tune"));
+    let (folder, netns) = (Folder::new(), Namespace::with_loopback("tune"));
     let name = netns.0.as_str();
-    netns.run(&["ip", "link", "set", "lo", "up"]).expect(0);
     let ipf = |args: &[&str]| folder.weir(&[&["ipf", "--netns", name], args].concat());
     folder.file(
         "r",

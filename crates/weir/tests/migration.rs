@@ -106,8 +106,7 @@ fn fits(says: &[String], lines: &[&str]) -> bool {
 fn carry_out(name: &str) {
     let text = fs::read_to_string(page(name)).expect("the page");
     let folder = Folder::new();
-    let namespace = Namespace::new(name);
-    namespace.run(&["ip", "link", "set", "lo", "up"]).expect(0);
+    let namespace = Namespace::with_loopback(name);
     let program = Path::new(env!("CARGO_BIN_EXE_weir"))
         .parent()
         .expect("a folder");

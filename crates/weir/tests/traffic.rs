@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Folder, Namespace, command};
-use std::process::{Child, Command, Stdio};
+use common::{Background, Folder, Namespace, client_and_host, command, counters};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 const RULES: &str = "\
@@ -19,63 +19,18 @@ const RULES: &str = "\
 COMMIT
 ";
 
-/// A client and a host with one cable between them.
-struct Pair {
-    client: Namespace,
-    host: Namespace,
-}
-
-impl Pair {
-    fn new(label: &str) -> Self {
-        let client = Namespace::new(&format!("{label}c"));
-        let host = Namespace::new(&format!("{label}h"));
-        let ip = |words: &str| {
-            let done = Command::new("ip").args(words.split(' ')).status().unwrap();
-            assert!(done.success(), "ip {words}");
-        };
-        let (c, h) = (&client.0, &host.0);
-        ip(&format!(
-            "link add veth0 netns {c} type veth peer name veth0 netns {h}"
-        ));
-        for (name, address) in [(c, "10.77.0.1/24"), (h, "10.77.0.2/24")] {
-            ip(&format!("-n {name} addr add {address} dev veth0"));
-            ip(&format!("-n {name} link set veth0 up"));
-            ip(&format!("-n {name} link set lo up"));
-        }
-        Pair { client, host }
-    }
-}
-
-/// A process that ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn listen(host: &Namespace, port: &str) -> Running {
-    let child = Command::new("ip")
-        .args(["netns", "exec", &host.0, "timeout", "20", "socat", "-u"])
-        .arg(format!("TCP-LISTEN:{port},reuseaddr"))
-        .arg("-")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+fn listen(host: &Namespace, port: &str) -> Background {
+    let listen = format!("TCP-LISTEN:{port},reuseaddr");
+    let started = host.start(&["timeout", "20", "socat", "-u", &listen, "-"]);
     std::thread::sleep(Duration::from_millis(500));
-    Running(child)
+    started
 }
 
 /// The counters as (line, packets) of one table.
 fn counted(folder: &Folder, netns: &str) -> Vec<(u64, u64, u64)> {
-    let args = ["counters", "--rules", "--json", "--netns", netns];
-    let list = folder.weir(&args).expect(0).json();
-    let lines = list.as_array().unwrap().iter();
     let number = |line: &serde_json::Value, key: &str| line[key].as_u64().unwrap();
-    lines
+    counters(folder, netns)
+        .iter()
         .map(|line| {
             (
                 number(line, "line"),
@@ -167,8 +122,8 @@ fn counters_flows_and_log_tell_what_happened() {
     if weir_plane::kernel_or_skip("counters_flows_and_log").is_none() {
         return;
     }
-    let (folder, pair) = (Folder::new(), Pair::new("say"));
-    let netns = pair.host.0.as_str();
+    let [client, host] = client_and_host("say", "10.77.0");
+    let (folder, netns) = (Folder::new(), host.0.as_str());
     folder.file("rules.v4", RULES);
     folder
         .weir(&["apply", "--netns", netns, "rules.v4"])
@@ -191,20 +146,18 @@ fn counters_flows_and_log_tell_what_happened() {
     .unwrap();
     std::thread::sleep(Duration::from_millis(500));
 
-    pair.client
+    client
         .run(&["ping", "-c", "2", "-i", "0.2", "-W", "5", "10.77.0.2"])
         .expect(0);
-    let server = listen(&pair.host, "7000");
+    let server = listen(&host, "7000");
     let talk = "(echo hello; sleep 1) | timeout 10 socat - TCP:10.77.0.2:7000";
-    pair.client.run(&["sh", "-c", talk]);
-    let refused = pair
-        .client
-        .run(&["timeout", "10", "socat", "-", "TCP:10.77.0.2:7001"]);
+    client.run(&["sh", "-c", talk]);
+    let refused = client.run(&["timeout", "10", "socat", "-", "TCP:10.77.0.2:7001"]);
     assert!(
         refused.err.contains("refused"),
         "a reset must come back: {refused:?}"
     );
-    pair.host.run(&[
+    host.run(&[
         "sh",
         "-c",
         "echo x | timeout 5 socat -t 1 - UDP:10.77.0.1:9",
@@ -221,8 +174,8 @@ fn a_reader_of_the_log_that_is_killed_leaves_the_policy_alone() {
     if weir_plane::kernel_or_skip("a_reader_of_the_log_that_is_killed").is_none() {
         return;
     }
-    let (folder, pair) = (Folder::new(), Pair::new("kil"));
-    let netns = pair.host.0.as_str();
+    let [client, host] = client_and_host("kil", "10.77.0");
+    let (folder, netns) = (Folder::new(), host.0.as_str());
     folder.file("rules.v4", RULES);
     folder
         .weir(&["apply", "--netns", netns, "rules.v4"])
@@ -241,7 +194,7 @@ fn a_reader_of_the_log_that_is_killed_leaves_the_policy_alone() {
         log.kill().unwrap();
         log.wait().unwrap();
     }
-    pair.client
+    client
         .run(&["ping", "-c", "1", "-W", "5", "10.77.0.2"])
         .expect(0);
     folder
@@ -255,8 +208,8 @@ fn confirmations_killed_at_any_moment_leave_the_old_or_the_new_policy() {
     if weir_plane::kernel_or_skip("confirmations_killed_at_any_moment").is_none() {
         return;
     }
-    let (folder, pair) = (Folder::new(), Pair::new("con"));
-    let netns = pair.host.0.as_str();
+    let [client, host] = client_and_host("con", "10.77.0");
+    let (folder, netns) = (Folder::new(), host.0.as_str());
     folder.file("rules.v4", RULES);
     folder.file("shut.v4", "*filter\n:INPUT DROP [0:0]\nCOMMIT\n");
     folder
@@ -279,12 +232,10 @@ fn confirmations_killed_at_any_moment_leave_the_old_or_the_new_policy() {
             .json();
         assert_eq!(status["files"][0], "shut.v4");
     }
-    let ping = pair
-        .client
-        .run(&["ping", "-c", "1", "-W", "1", "10.77.0.2"]);
+    let ping = client.run(&["ping", "-c", "1", "-W", "1", "10.77.0.2"]);
     assert_eq!(ping.code, Some(1), "the policy drops everything");
     folder.weir(&["unload", "--netns", netns]).expect(0);
-    pair.client
+    client
         .run(&["ping", "-c", "1", "-W", "5", "10.77.0.2"])
         .expect(0);
 }

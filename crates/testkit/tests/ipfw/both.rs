@@ -5,7 +5,7 @@ use weir_policy::dialect::ipfw::Ruleset;
 use weir_policy::dialect::ipfw::ast::Reject;
 use weir_policy::dialect::ipfw::lower::tags_in_mark;
 use weir_policy::eval::ipfw::{
-    Carried, Evaluator as Meaning, HostAddress, Judgement as Meant, Outcome, Route,
+    Carried, Evaluator as Meaning, HostAddress, Judgement as Meant, Outcome, Packet, Route,
 };
 use weir_policy::eval::{Evaluator, Judgement};
 use weir_policy::model::{Family, Op, Policy, RangeSet, RejectKind, Verdict};
@@ -41,6 +41,16 @@ fn routes() -> Vec<Route> {
     .to_vec()
 }
 
+/// Unread, passed, denied, answered: its number.
+pub fn ended(meant: &Meant) -> usize {
+    match (&meant.outcome, meant.unjudged) {
+        (_, Some(_)) => 0,
+        (Outcome::Accept, _) => 1,
+        (Outcome::Deny, _) => 2,
+        (Outcome::Reject { .. }, _) => 3,
+    }
+}
+
 /// Both evaluators of one rule set.
 pub struct Both<'p> {
     pub set: &'p Ruleset,
@@ -63,6 +73,20 @@ impl<'p> Both<'p> {
             meaning,
             model,
         }
+    }
+
+    /// What a packet comes with that has a mark.
+    pub fn carried(&self, packet: &Packet, mark: u32) -> Carried {
+        let mut carried = Carried::of(packet);
+        carried.mark = mark;
+        carried.tags = tags_in_mark(self.set, mark).into_iter().collect();
+        carried
+    }
+
+    /// The counters of all rules must be equal.
+    pub fn compare_counters(&self, place: &str) {
+        let own = &self.model.counters[..self.set.rule_count() as usize];
+        assert_eq!(self.meaning.counters, own, "{place}");
     }
 
     /// What differs of a packet, if anything does.

@@ -10,7 +10,9 @@ use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPa
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
+use serde_json::Value;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -27,14 +29,14 @@ pub struct Run {
 
 impl Run {
     /// Standard output as JSON.
-    pub fn json(&self) -> serde_json::Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 
     /// Standard output as one JSON value a line.
-    pub fn records(&self) -> Vec<serde_json::Value> {
+    pub fn records(&self) -> Vec<Value> {
         let parse = |line| {
-            let record: serde_json::Value =
+            let record: Value =
                 serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
             // Every object of a stream says of which shape it is.
             assert_eq!(record["schema"], 1, "{line}");
@@ -201,6 +203,13 @@ impl Namespace {
         Namespace(name)
     }
 
+    /// The same with its loopback interface up.
+    pub fn with_loopback(label: &str) -> Self {
+        let netns = Namespace::new(label);
+        ip(&format!("-n {} link set lo up", netns.0));
+        netns
+    }
+
     /// Runs a command inside; its exit status and output.
     pub fn run(&self, words: &[&str]) -> Run {
         let output = Command::new("ip")
@@ -287,6 +296,63 @@ pub fn cable(a: (&Namespace, &str, &str), b: (&Namespace, &str, &str)) {
         ip(&format!("-n {netns} link set {name} up"));
         ip(&format!("-n {netns} link set lo up"));
     }
+}
+
+/// Gives both ends of a cable addresses of IPv6 as well: `net`::1 and `net`::2.
+pub fn cable6(ends: [&Namespace; 2], device: &str, net: &str) {
+    for (netns, last) in ends.into_iter().zip(1..) {
+        let address = format!("{net}::{last}/64 dev {device} nodad");
+        ip(&format!("-n {} addr add {address}", netns.0));
+    }
+}
+
+/// A client and a host with a cable (`veth0`): `net`.1 and `net`.2, of a network as 10.77.0.
+pub fn client_and_host(label: &str, net: &str) -> [Namespace; 2] {
+    let [client, host] = ["c", "h"].map(|end| Namespace::new(&[label, end].concat()));
+    cable(
+        (&client, "veth0", &format!("{net}.1/24")),
+        (&host, "veth0", &format!("{net}.2/24")),
+    );
+    [client, host]
+}
+
+/// Whether one request is answered.
+pub fn reached(from: &Namespace, to: &str) -> bool {
+    let run = from.run(&["ping", "-n", "-q", "-c", "1", "-W", "1", to]);
+    run.code == Some(0)
+}
+
+/// Waits until somebody listens on a port of TCP.
+pub fn until_heard(netns: &Namespace, port: u16) {
+    let listening = format!("ss -Hltn sport = :{port} | grep -q LISTEN");
+    until("a listener", 20, || {
+        netns.run(&["sh", "-c", &listening]).code == Some(0)
+    });
+}
+
+/// Somebody who says back what he hears on a port, in both families.
+pub fn echoing(netns: &Namespace, port: u16) -> Background {
+    let listen = format!("TCP6-LISTEN:{port},fork,reuseaddr");
+    let started = netns.start(&["socat", &listen, "EXEC:cat"]);
+    until_heard(netns, port);
+    started
+}
+
+/// The counters of the enforced rules, in the program's order.
+pub fn counters(folder: &Folder, netns: &str) -> Vec<Value> {
+    let args = ["counters", "--rules", "--json", "--netns", netns];
+    let lines = folder.weir(&args).expect(0).json();
+    lines.as_array().unwrap().clone()
+}
+
+/// Packets of the enforced rules by chain and number.
+pub fn packets(folder: &Folder, netns: &Namespace) -> BTreeMap<(String, u64), u64> {
+    let one = |line: &Value| {
+        let chain = line["chain"].as_str().unwrap().to_owned();
+        let number = |key: &str| line[key].as_u64().unwrap();
+        ((chain, number("index")), number("packets"))
+    };
+    counters(folder, &netns.0).iter().map(one).collect()
 }
 
 /// What a script of bash meets that connects or sends: `open`, `refused` (an answer came), or
