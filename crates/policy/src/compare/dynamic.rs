@@ -196,41 +196,62 @@ impl Walk<'_, '_> {
         flows: &Flows,
         by: (RuleId, usize),
     ) -> Result<Present, TooLarge> {
-        let makers = &self.names.makers;
-        if name != ANY {
-            let Some(&name) = makers.named.get(&name) else {
-                return Ok(Vec::new());
-            };
-            return self.present_of(name, flows, by);
-        }
         // What was made on this way is newer than all others.
-        if let Some((_, class)) = flows.known.first() {
+        if let (ANY, Some((_, class))) = (name, flows.known.first()) {
             return Ok(vec![(*class, YES)]);
         }
-        let mut each = Vec::new();
-        for name in 0..makers.names {
-            each.push(self.present_of(name, flows, by)?);
-        }
-        self.newest_of(&each, by, |name| newest(name, flows.age))
+        let own = |walk: &mut Self, name| match flows.known.iter().find(|known| known.0 == name) {
+            Some((_, class)) => Ok(vec![(*class, YES)]),
+            None => {
+                let text = |class: &str| of_class(class, flows.age);
+                walk.states_of(name, by, text, Self::possible)
+            }
+        };
+        self.newest_of(name, by, own, |name| newest(name, flows.age))
     }
 
-    /// Of the states that packets have under each name the newest one.
+    /// The states that what ICMP errors quote has under a name, where they are found by these.
+    fn present_of_quoted(
+        &mut self,
+        name: u32,
+        flows: &Flows,
+        by: (RuleId, usize),
+    ) -> Result<Present, TooLarge> {
+        if !self.asks_quoted() {
+            return Ok(Vec::new());
+        }
+        let text = |class: &str| of_quoted(class, flows.pass);
+        let own = |walk: &mut Self, name| walk.states_of(name, by, text, Self::possibly_quoting);
+        self.newest_of(name, by, own, |name| newest_quoted(name, flows.pass))
+    }
+
+    /// Of the states that packets have under each name that a look means the newest one.
     fn newest_of(
         &mut self,
-        each: &[Present],
+        look: u32,
         by: (RuleId, usize),
+        own: impl Fn(&mut Self, usize) -> Result<Present, TooLarge>,
         newest: impl Fn(usize) -> String,
     ) -> Result<Present, TooLarge> {
+        let makers = &self.names.makers;
+        let names: Vec<usize> = match look {
+            ANY => (0..makers.names).collect(),
+            name => makers.named.get(&name).copied().into_iter().collect(),
+        };
+        let mut each = Vec::with_capacity(names.len());
+        for name in names {
+            each.push((name, own(self, name)?));
+        }
         let mut out = Vec::new();
         let mut taken = NO;
-        for (name, present) in each.iter().enumerate() {
+        for (at, (name, present)) in each.iter().enumerate() {
             let mut later = NO;
-            for (_, set) in each[name + 1..].iter().flatten() {
+            for (_, set) in each[at + 1..].iter().flat_map(|(_, present)| present) {
                 later = self.space.diagram.or(later, *set)?;
             }
             let mut first = self.space.diagram.not(later)?;
             if later != NO {
-                let newest = self.bit(newest(name), by)?;
+                let newest = self.bit(newest(*name), by)?;
                 first = self.space.diagram.or(first, newest)?;
             }
             let first = self.space.diagram.without(first, taken)?;
@@ -243,20 +264,19 @@ impl Walk<'_, '_> {
         Ok(out)
     }
 
-    fn present_of(
+    /// The states under one name: a bit for each class, named by the class's text, for packets that
+    /// can have such a state.
+    fn states_of(
         &mut self,
         name: usize,
-        flows: &Flows,
         by: (RuleId, usize),
+        text: impl Fn(&str) -> String,
+        possible: fn(&mut Self, usize) -> Result<Node, TooLarge>,
     ) -> Result<Present, TooLarge> {
-        if let Some((_, class)) = flows.known.iter().find(|known| known.0 == name) {
-            return Ok(vec![(*class, YES)]);
-        }
         let (mut out, mut left) = (Vec::new(), YES);
         for class in self.names.makers.visible_of(name) {
-            let text = of_class(&self.names.makers.classes[class].text, flows.age);
-            let bit = self.bit(text, by)?;
-            let possible = self.possible(class)?;
+            let bit = self.bit(text(&self.names.makers.classes[class].text), by)?;
+            let possible = possible(self, class)?;
             let set = self.space.diagram.and(bit, possible)?;
             let set = self.space.diagram.and(set, left)?;
             left = self.space.diagram.without(left, set)?;
@@ -274,48 +294,17 @@ impl Walk<'_, '_> {
         own.is_some_and(|own| own.icmp_errors)
     }
 
-    /// The states that what ICMP errors quote has under a name. Nothing of what is quoted is in
-    /// the packet's own fields, so each is a bit that any error can have, if the class has rules
-    /// of that family.
-    fn present_of_quoted(
-        &mut self,
-        name: u32,
-        flows: &Flows,
-        by: (RuleId, usize),
-    ) -> Result<Present, TooLarge> {
-        if !self.asks_quoted() {
-            return Ok(Vec::new());
-        }
-        let makers = &self.names.makers;
-        let names: Vec<usize> = match name {
-            ANY => (0..makers.names).collect(),
-            name => makers.named.get(&name).copied().into_iter().collect(),
-        };
-        let mut each = vec![Vec::new(); makers.names];
-        for name in names {
-            let (mut left, mut out) = (YES, Vec::new());
-            for class in self.names.makers.visible_of(name) {
-                let own = &self.names.makers.classes[class];
-                let text = of_quoted(&own.text, flows.pass);
-                let of = [Family::V4, Family::V6].map(|family| own.is_of(family));
-                let bit = self.bit(text, by)?;
-                let mut errors = NO;
-                for family in [Family::V4, Family::V6] {
-                    if of[family as usize] {
-                        let such = self.space.icmp_errors(family)?;
-                        errors = self.space.diagram.or(errors, such)?;
-                    }
-                }
-                let set = self.space.diagram.and(bit, errors)?;
-                let set = self.space.diagram.and(set, left)?;
-                left = self.space.diagram.without(left, set)?;
-                if self.names.makers.stands[class].is_some() {
-                    out.push((class, set));
-                }
+    /// Errors that can quote a packet of a state of a class. Nothing of what is quoted is in the
+    /// packet's own fields, so any error can, if the class has rules of that family.
+    fn possibly_quoting(&mut self, class: usize) -> Result<Node, TooLarge> {
+        let mut errors = NO;
+        for family in [Family::V4, Family::V6] {
+            if self.names.makers.classes[class].is_of(family) {
+                let such = self.space.icmp_errors(family)?;
+                errors = self.space.diagram.or(errors, such)?;
             }
-            each[name] = out;
         }
-        self.newest_of(&each, by, |name| newest_quoted(name, flows.pass))
+        Ok(errors)
     }
 
     /// Packets that can have a state of a class: one of its rules noted a packet of the flow, which
