@@ -63,6 +63,20 @@ pub type NumberRanges = Vec<(u32, u32)>;
 /// A range of numbers and where it stands.
 pub type PlacedRange = ((u32, u32), Span);
 
+/// What `zero` and `resetlog` are about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Zeroed {
+    /// Rules.
+    Rules {
+        /// Which, the last number included, and where that is said; all when empty.
+        numbers: Vec<PlacedRange>,
+        /// Only this set.
+        set: Option<u8>,
+    },
+    /// All rules of sets.
+    Sets(Vec<u8>),
+}
+
 /// A command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
@@ -95,14 +109,10 @@ pub enum Command {
     },
     /// `zero` or `resetlog`.
     Zero {
-        /// Which rules, the last number included, and where that is said; all when empty.
-        numbers: Vec<PlacedRange>,
-        /// The numbers are of sets.
-        sets: bool,
+        /// Which rules.
+        which: Zeroed,
         /// Only the counts of log lines.
         log: bool,
-        /// Only this set.
-        set: Option<u8>,
     },
     /// `set ...`.
     Sets(SetCommand),

@@ -42,16 +42,12 @@ pub(super) struct Branch {
 #[derive(Debug)]
 pub(super) struct At(pub Span, pub Refused);
 
-/// What `tablearg` of an action means.
+/// What `tablearg` of an action means, of actions that ask for it.
 fn kind_of(action: &Action) -> Option<ValueType> {
-    let (argument, kind) = match action {
-        Action::Skipto(argument) | Action::Call(argument) => (argument, ValueType::Skipto),
-        Action::SetDscp(argument) => (argument, ValueType::Dscp),
-        Action::SetMark(argument) => (argument, ValueType::Mark),
-        Action::Pipe(argument) | Action::Queue(argument) => (argument, ValueType::Pipe),
-        _ => return None,
-    };
-    (*argument == Argument::TableArg).then_some(kind)
+    use ValueType::{Dscp, Mark, Pipe, Skipto};
+    let (argument, kind) = action.argument()?;
+    let is_asked = matches!(kind, Dscp | Mark | Pipe | Skipto);
+    (is_asked && argument == Argument::TableArg).then_some(kind)
 }
 
 /// The limits that a rule's table gives.

@@ -4,8 +4,8 @@
 //! trying, and a number before the verb is swapped with it (`100 add ...`).
 
 use super::super::command::{
-    Command, CommandLine, DummynetKind, NumberRanges, PlacedRange, SetCommand, Setting, Switches,
-    TimeForm,
+    Command, CommandLine, DummynetKind, NumberRanges, SetCommand, Setting, Switches, TimeForm,
+    Zeroed,
 };
 use super::super::fault::{Fault, Notes};
 use super::super::numbers;
@@ -223,14 +223,8 @@ fn plain_verb(reader: &mut Reader<'_>, word: &Word, set: Option<u8>) -> Result<C
     }
     for (keyword, log) in [("zero", false), ("resetlog", true)] {
         if is(keyword, reader) {
-            let sets = set.is_none() && reader.take_keyword("set").is_some();
-            let numbers = zero_numbers(reader, sets)?;
-            return Ok(Command::Zero {
-                numbers,
-                sets,
-                log,
-                set,
-            });
+            let which = zeroed(reader, set)?;
+            return Ok(Command::Zero { which, log });
         }
     }
     for (keyword, counters) in [("print", false), ("list", false), ("show", true)] {
@@ -275,26 +269,39 @@ fn range(word: &Word) -> Result<(u32, u32), Fault> {
     if !word.is_digit() {
         return Err(wrong());
     }
-    let (first, rest) = numbers::strtol(&word.text, 10);
-    let (last, rest) = match rest.strip_prefix('-') {
-        Some(last) => numbers::strtol(last, 10),
-        None => (first, rest),
-    };
+    let (first, last, rest) = first_and_last(word);
     if !rest.is_empty() {
         return Err(wrong());
     }
     Ok((first as u32, last as u32))
 }
 
-/// Numbers of rules and ranges of them, or numbers of sets.
-fn zero_numbers(reader: &mut Reader<'_>, sets: bool) -> Result<Vec<PlacedRange>, Fault> {
-    let mut out = Vec::new();
-    while let Some(word) = reader.take() {
-        if sets {
-            let set = u32::from(set_of(word)?);
-            out.push(((set, set), word.span));
-            continue;
+/// The numbers of a range, or one number twice, and what is left of the word.
+fn first_and_last(word: &Word) -> (i64, i64, &str) {
+    let (first, rest) = numbers::strtol(&word.text, 10);
+    match rest.strip_prefix('-').map(|last| numbers::strtol(last, 10)) {
+        Some((last, rest)) => (first, last, rest),
+        None => (first, first, rest),
+    }
+}
+
+/// Numbers of rules and ranges of them, or numbers of sets. `set`: the one in front of the command.
+fn zeroed(reader: &mut Reader<'_>, set: Option<u8>) -> Result<Zeroed, Fault> {
+    if set.is_none() && reader.take_keyword("set").is_some() {
+        let mut sets = Vec::new();
+        while let Some(word) = reader.take() {
+            sets.push(set_of(word)?);
         }
+        if sets.is_empty() {
+            return Err(
+                Fault::usage("missing-word", reader.here(), "missing set number")
+                    .help("write the numbers of sets, 0 to 31"),
+            );
+        }
+        return Ok(Zeroed::Sets(sets));
+    }
+    let mut numbers = Vec::new();
+    while let Some(word) = reader.take() {
         if !word.is_digit() {
             return Err(Fault::usage(
                 "rule-number",
@@ -303,11 +310,7 @@ fn zero_numbers(reader: &mut Reader<'_>, sets: bool) -> Result<Vec<PlacedRange>,
             )
             .help("write rule numbers, ranges of them, or set NUMBER"));
         }
-        let (first, rest) = numbers::strtol(&word.text, 10);
-        let (last, rest) = match rest.strip_prefix('-') {
-            Some(last) => numbers::strtol(last, 10),
-            None => (first, rest),
-        };
+        let (first, last, rest) = first_and_last(word);
         if !rest.is_empty() || last > 0xffff || first > last {
             return Err(Fault::data(
                 "rule-number",
@@ -316,15 +319,9 @@ fn zero_numbers(reader: &mut Reader<'_>, sets: bool) -> Result<Vec<PlacedRange>,
             )
             .help("rule numbers are 1 to 65535, ranges FIRST-LAST"));
         }
-        out.push(((first as u32, last as u32), word.span));
+        numbers.push(((first as u32, last as u32), word.span));
     }
-    if sets && out.is_empty() {
-        return Err(
-            Fault::usage("missing-word", reader.here(), "missing set number")
-                .help("write the numbers of sets, 0 to 31"),
-        );
-    }
-    Ok(out)
+    Ok(Zeroed::Rules { numbers, set })
 }
 
 fn delete(reader: &mut Reader<'_>, set: Option<u8>) -> Result<Command, Fault> {

@@ -6,7 +6,7 @@
 use super::super::ast::Rule;
 use super::super::command::{
     Command, CommandLine, DummynetCommand, NatCommand, NumberRanges, PlacedRange, SetCommand,
-    Setting, Switches,
+    Setting, Switches, Zeroed,
 };
 use super::super::fault::{ExitClass, Fault};
 use super::super::parse::Names;
@@ -77,21 +77,16 @@ impl Ruleset {
                     false => Answer::say("Flushed all rules.\n"),
                 })
             }
-            Command::Zero {
-                numbers,
-                sets: true,
-                log,
-                ..
-            } => {
-                let mut answer = Answer::default();
-                for ((set, _), _) in numbers {
-                    answer = self.zero(&[], *log, Some(*set as u8), quiet);
+            Command::Zero { which, log } => Ok(match which {
+                Zeroed::Rules { numbers, set } => self.zero(numbers, *log, *set, quiet),
+                Zeroed::Sets(sets) => {
+                    let mut answer = Answer::default();
+                    for set in sets {
+                        answer = self.zero(&[], *log, Some(*set), quiet);
+                    }
+                    answer
                 }
-                Ok(answer)
-            }
-            Command::Zero {
-                numbers, log, set, ..
-            } => Ok(self.zero(numbers, *log, *set, quiet)),
+            }),
             Command::Sets(command) => Ok(self.sets(command)),
             Command::Table { name, command, .. } => {
                 self.table_command(name.as_deref(), command, line.switches, line.span, names)
