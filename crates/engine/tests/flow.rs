@@ -2,20 +2,11 @@
 
 mod conversation;
 
-use conversation::Traffic;
+use conversation::{Traffic, about};
 use weir_engine::flow::{FlowTable, Found, Layout, Seed};
 use weir_engine::packet::key_of;
 use weir_policy::eval::track::Tracker;
-use weir_policy::model::{Direction, Packet, Transport};
-
-fn about(packet: &Packet) -> Option<weir_engine::packet::Key> {
-    match &packet.transport {
-        Transport::Icmp {
-            about: Some(about), ..
-        } => Some(key_of(about)),
-        _ => None,
-    }
-}
+use weir_policy::model::Direction;
 
 /// Runs both over the same packets.
 fn equal(seed: u64, packets: u32) -> [u64; 5] {

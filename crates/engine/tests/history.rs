@@ -4,22 +4,13 @@ mod conversation;
 #[path = "conversation/memory.rs"]
 mod memory;
 
-use conversation::Traffic;
+use conversation::{Traffic, about};
 use weir_engine::flow::{FlowTable, Layout, Seed};
 use weir_engine::history::{Histories, layout};
 use weir_engine::packet::key_of;
 use weir_policy::eval::history::Histories as Reference;
 use weir_policy::eval::track::Tracker;
-use weir_policy::model::{HistoryId, HistoryKind, Packet, Transport};
-
-fn about(packet: &Packet) -> Option<weir_engine::packet::Key> {
-    match &packet.transport {
-        Transport::Icmp {
-            about: Some(about), ..
-        } => Some(key_of(about)),
-        _ => None,
-    }
-}
+use weir_policy::model::{HistoryId, HistoryKind};
 
 fn discriminant(kind: &HistoryKind) -> usize {
     match kind {

@@ -6,21 +6,11 @@ mod conversation;
 #[path = "flow/kernel.rs"]
 mod kernel;
 
-use conversation::Traffic;
+use conversation::{Traffic, about};
 use kernel::{Kernel, Try};
 use weir_engine::flow::{FlowTable, Found, Layout, Seed, flows};
-use weir_engine::packet::{Key, key_of};
+use weir_engine::packet::key_of;
 use weir_policy::eval::track::Tracker;
-use weir_policy::model::{Packet, Transport};
-
-fn about(packet: &Packet) -> Option<Key> {
-    match &packet.transport {
-        Transport::Icmp {
-            about: Some(about), ..
-        } => Some(key_of(about)),
-        _ => None,
-    }
-}
 
 /// Runs the same packets through kernel, table and, when the table is large enough never to be
 /// full, the reference.

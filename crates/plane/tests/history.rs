@@ -8,26 +8,17 @@ mod kernel;
 #[path = "../../engine/tests/conversation/memory.rs"]
 mod memory;
 
-use conversation::Traffic;
+use conversation::{Traffic, about};
 use kernel::{Kernel, Try};
 use weir_engine::flow::{FlowTable, Layout, Seed};
 use weir_engine::history::{Histories, layout};
-use weir_engine::packet::{Key, key_of};
+use weir_engine::packet::key_of;
 use weir_policy::eval::history::Histories as Reference;
 use weir_policy::eval::track::Tracker;
-use weir_policy::model::{HistoryId, Packet, Transport};
+use weir_policy::model::HistoryId;
 use zerocopy::IntoBytes;
 
 const HISTORIES: u32 = 12;
-
-fn about(packet: &Packet) -> Option<Key> {
-    match &packet.transport {
-        Transport::Icmp {
-            about: Some(about), ..
-        } => Some(key_of(about)),
-        _ => None,
-    }
-}
 
 /// How often a history held.
 fn equal(seed: u64, packets: u32) -> u64 {

@@ -1,5 +1,7 @@
 //! Canonical printing of IPFilter's rules, and that reading it again changes nothing.
 
+mod lists;
+
 use weir_policy::dialect::ipf::{Language, ParseOptions, nat, parse, pool, print};
 use weir_policy::model::Family;
 use weir_policy::syntax::SourceId;
@@ -36,28 +38,13 @@ fn printed(text: &str, language: Language) -> String {
 
 /// The spellings of a file: a line each, behind ` => ` the printed rules, separated by ` | `.
 fn run(list: &str, language: Language) -> usize {
-    let mut wrong = Vec::new();
-    let mut count = 0;
-    for line in list
-        .lines()
-        .filter(|line| !line.starts_with('#') && !line.is_empty())
-    {
+    lists::check(list, |line| {
         let (text, wanted) = line.split_once(" => ").expect("an arrow");
         let found = printed(text, language);
         let found = found.trim_end().replace('\n', " | ");
         let wanted = if wanted == "=" { text } else { wanted };
-        if found != wanted {
-            wrong.push(format!("{text}\n   wanted {wanted}\n    found {found}"));
-        }
-        count += 1;
-    }
-    assert!(
-        wrong.is_empty(),
-        "{} of {count}:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
-    count
+        (found != wanted).then(|| format!("{text}\n   wanted {wanted}\n    found {found}"))
+    })
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! resets, errors about other packets, long silences.
 
 use fastrand::Rng;
+use weir_engine::packet::{Key, key_of};
 use weir_policy::model::{Facts, Family, Fragment, Hook, Packet, PacketType, SctpChunk, Transport};
 
 const SYN: u8 = 2;
@@ -24,6 +25,16 @@ struct Conversation {
     family: Family,
     ends: [End; 2],
     step: u32,
+}
+
+/// The key of the packet that an ICMP error is about.
+pub fn about(packet: &Packet) -> Option<Key> {
+    match &packet.transport {
+        Transport::Icmp {
+            about: Some(about), ..
+        } => Some(key_of(about)),
+        _ => None,
+    }
 }
 
 /// A source of packets.
