@@ -9,7 +9,7 @@ use weir_engine::packet::{Arrival, build, settle};
 use weir_engine::run::{Reference, Runner};
 use weir_plane::testrun::TestRun;
 use weir_policy::eval::{Evaluator, Judgement, Passage};
-use weir_policy::model::{Family, Hook, Packet, Policy, Transport, Verdict};
+use weir_policy::model::{Family, Hook, Op, Packet, Policy, RuleId, Transport, Verdict};
 
 use crate::dress::Dress;
 use crate::random::PacketSource;
@@ -79,8 +79,83 @@ impl Tally {
 }
 
 /// Where the evaluator and another engine disagree, with everything needed to repeat it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Mismatch(pub String);
+
+impl std::fmt::Debug for Mismatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The evaluator, and the walk of an image in user space, of one policy.
+pub struct Both<'a> {
+    policy: &'a Policy,
+    /// The meaning.
+    pub evaluator: Evaluator<'a>,
+    /// The walk.
+    pub runner: Runner<'a>,
+    live: Reference,
+}
+
+impl<'a> Both<'a> {
+    /// Both at a time, in milliseconds.
+    pub fn new(policy: &'a Policy, image: &'a [u8], now_ms: u64) -> Result<Self, Mismatch> {
+        Ok(Both {
+            policy,
+            evaluator: Evaluator::new(policy, now_ms),
+            runner: Runner::new(image, now_ms)
+                .map_err(|e| Mismatch(format!("the image is refused: {e}")))?,
+            live: Reference::new(policy),
+        })
+    }
+
+    /// Judges a packet both ways; all that is said of it must be equal.
+    pub fn judge(
+        &mut self,
+        packet: &Packet,
+        now_ms: u64,
+        place: &dyn Fn() -> String,
+    ) -> Result<Judgement, Mismatch> {
+        let (mut left, mut right) = (Passage::of(packet), Passage::of(packet));
+        self.live.begin();
+        let meant = self.evaluator.judge(packet, &mut left, now_ms);
+        let found = self
+            .runner
+            .judge(packet, &mut right, &mut self.live, now_ms);
+        same("matched rules", &meant.matched, &found.matched, place)?;
+        same("verdict", &meant.verdict, &found.verdict, place)?;
+        same("deciding rule", &meant.decided_by, &found.decided_by, place)?;
+        same("hot drop", &meant.hot_drop, &found.hot_drop, place)?;
+        same("mark", &meant.mark, &found.mark, place)?;
+        same("tos", &meant.tos, &found.tos, place)?;
+        same("state", &meant.state, &found.state, place)?;
+        let mut ops = meant.ops.iter().zip(&found.ops);
+        let is_same = meant.ops.len() == found.ops.len() && ops.all(|(a, b)| self.is_op(a, *b));
+        if !is_same {
+            let (ops, found) = (&meant.ops, &found.ops);
+            let place = place();
+            return Err(Mismatch(format!(
+                "operations: meant {ops:?}, found {found:?} at {place}"
+            )));
+        }
+        Ok(meant)
+    }
+
+    /// Whether the operation of this number is the one that is meant. Branches of one rule of ipfw
+    /// share its id.
+    fn is_op(&self, (rule, meant): &(RuleId, Op), (found, index): (RuleId, u16)) -> bool {
+        let mut rules = self.policy.chains.iter().flat_map(|chain| &chain.rules);
+        let index = usize::from(index);
+        *rule == found && rules.any(|one| one.id == found && one.ops.get(index) == Some(meant))
+    }
+
+    /// The counters of all rules must be equal.
+    pub fn compare_counters(&self, place: &dyn Fn() -> String) -> Result<(), Mismatch> {
+        let (meant, found) = (&self.evaluator.counters, &self.runner.counters);
+        same("counters", meant, found, place)
+    }
+}
 
 /// The clock at the first packet; away from zero, as real clocks are.
 const START_MS: u64 = 1_000_000;
@@ -90,10 +165,7 @@ impl Comparison<'_> {
     pub fn run(&self) -> Result<Tally, Mismatch> {
         let compiled = compile(self.policy, &self.options)
             .map_err(|e| Mismatch(format!("the policy does not compile: {e}")))?;
-        let mut runner = Runner::new(&compiled.image, START_MS)
-            .map_err(|e| Mismatch(format!("the image is refused: {e}")))?;
-        let mut live = Reference::new(self.policy);
-        let mut evaluator = Evaluator::new(self.policy, START_MS);
+        let mut both = Both::new(self.policy, &compiled.image, START_MS)?;
         if let Some(kernel) = self.kernel {
             self.install(kernel, &compiled)?;
         }
@@ -110,26 +182,9 @@ impl Comparison<'_> {
             let hook = self.hooks[number / 2 % self.hooks.len()];
             let dress = self.dressed.then(|| Dress::new(&mut rng));
             let (packet, bytes) = on_the_wire(source.conversation(family, hook), dress)?;
-            let meant = evaluator.judge(&packet, &mut Passage::of(&packet), now_ms);
-            tally.note(&meant);
-            live.begin();
-            let found = runner.judge(&packet, &mut Passage::of(&packet), &mut live, now_ms);
             let place = || format!("packet {number} (seed {}) {packet:?}", self.seed);
-            same("verdict", &meant.verdict, &found.verdict, &place)?;
-            same(
-                "deciding rule",
-                &meant.decided_by,
-                &found.decided_by,
-                &place,
-            )?;
-            same("matched rules", &meant.matched, &found.matched, &place)?;
-            same("mark", &meant.mark, &found.mark, &place)?;
-            same("tos", &meant.tos, &found.tos, &place)?;
-            same("state", &meant.state, &found.state, &place)?;
-            let rules = |ops: &mut dyn Iterator<Item = u32>| ops.collect::<Vec<_>>();
-            let meant_ops = rules(&mut meant.ops.iter().map(|(rule, _)| rule.0));
-            let found_ops = rules(&mut found.ops.iter().map(|(rule, _)| rule.0));
-            same("operations", &meant_ops, &found_ops, &place)?;
+            let meant = both.judge(&packet, now_ms, &place)?;
+            tally.note(&meant);
             if let Some(kernel) = self.kernel {
                 // Some go the whole way though the short way is open to them.
                 kernel.set_whole_way(!self.is_short_open() || number / 2 % 4 == 3);
@@ -140,12 +195,13 @@ impl Comparison<'_> {
                 tally.short_icmp += u64::from(short && icmp);
             }
         }
-        tally.rules_hit = evaluator.counters.iter().filter(|c| c.packets > 0).count() as u64;
+        let counters = &both.evaluator.counters;
+        tally.rules_hit = counters.iter().filter(|c| c.packets > 0).count() as u64;
         let place = || format!("after {} packets (seed {})", self.packets, self.seed);
-        same("counters", &evaluator.counters, &runner.counters, &place)?;
+        both.compare_counters(&place)?;
         if let Some(kernel) = self.kernel {
             let counted = kernel.counters(self.policy.rule_count);
-            for (rule, (meant, found)) in evaluator.counters.iter().zip(counted).enumerate() {
+            for (rule, (meant, found)) in counters.iter().zip(counted).enumerate() {
                 let what = format!("kernel counters of rule {rule}");
                 same(&what, &(meant.packets, meant.bytes), &found, &place)?;
             }

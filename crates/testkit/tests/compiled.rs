@@ -2,9 +2,8 @@
 //! verdict, deciding rule, rules that counted in order, operations, marks, counters.
 
 use weir_engine::compile::{Options, compile};
-use weir_engine::run::{Reference, Runner};
-use weir_policy::eval::{Evaluator, Passage};
-use weir_policy::model::{Family, Op, RuleId};
+use weir_policy::model::Family;
+use weir_testkit::equality::Both;
 use weir_testkit::random::{HOOKS, PacketSource, Shape, policy};
 use weir_testkit::seeds::seeds;
 
@@ -12,9 +11,7 @@ use weir_testkit::seeds::seeds;
 fn compare(seed: u64, shape: Shape, options: &Options, packets: usize) {
     let policy = policy(seed, shape);
     let compiled = compile(&policy, options).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-    let mut evaluator = Evaluator::new(&policy, 1000);
-    let mut runner = Runner::new(&compiled.image, 1000).expect("a fresh image is valid");
-    let mut live = Reference::new(&policy);
+    let mut both = Both::new(&policy, &compiled.image, 1000).expect("a fresh image is valid");
     let mut source = PacketSource::new(&policy, seed ^ 0x5eed);
     for number in 0..packets {
         let family = if number % 2 == 0 {
@@ -25,39 +22,10 @@ fn compare(seed: u64, shape: Shape, options: &Options, packets: usize) {
         let hook = HOOKS[number % 5];
         let packet = source.conversation(family, hook);
         let now_ms = 1000 + number as u64 * 37;
-        let (mut left, mut right) = (Passage::of(&packet), Passage::of(&packet));
-        live.begin();
-        let expected = evaluator.judge(&packet, &mut left, now_ms);
-        let outcome = runner.judge(&packet, &mut right, &mut live, now_ms);
-        let at = format!("seed {seed}, packet {number}: {packet:?}");
-        assert_eq!(
-            outcome.matched, expected.matched,
-            "rules that counted; {at}"
-        );
-        assert_eq!(outcome.verdict, expected.verdict, "verdict; {at}");
-        assert_eq!(outcome.decided_by, expected.decided_by, "decided by; {at}");
-        assert_eq!(outcome.hot_drop, expected.hot_drop, "hot drop; {at}");
-        assert_eq!(
-            (outcome.mark, outcome.tos, outcome.state),
-            (expected.mark, expected.tos, expected.state),
-            "marks and state; {at}"
-        );
-        let ops: Vec<(RuleId, Op)> = outcome
-            .ops
-            .iter()
-            .map(|(rule, index)| (*rule, op_of(&policy, *rule, *index)))
-            .collect();
-        assert_eq!(ops, expected.ops, "operations; {at}");
+        let place = || format!("seed {seed}, packet {number}: {packet:?}");
+        both.judge(&packet, now_ms, &place).unwrap();
     }
-    assert_eq!(runner.counters, evaluator.counters, "counters; seed {seed}");
-}
-
-fn op_of(policy: &weir_policy::model::Policy, rule: RuleId, index: u16) -> Op {
-    let mut rules = policy.chains.iter().flat_map(|chain| &chain.rules);
-    let rule = rules
-        .find(|r| r.id == rule)
-        .expect("operations belong to rules");
-    rule.ops[usize::from(index)].clone()
+    both.compare_counters(&|| format!("seed {seed}")).unwrap();
 }
 
 #[test]

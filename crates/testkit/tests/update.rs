@@ -7,50 +7,33 @@ use weir_engine::compile::Options;
 use weir_engine::image::Image;
 use weir_engine::image::layout::root_number;
 use weir_engine::lookup::{Key, Lookup};
-use weir_engine::run::{Reference, Runner};
 use weir_engine::update::{Change, Here, Kept, Live};
-use weir_policy::eval::{Evaluator, Passage};
 use weir_policy::model::{
     AddrMatch, ChainId, Cond, Family, Flow, IfPattern, NamedSet, Policy, RangeSet, Rule, RuleId,
     SetDimension, SetEntry, SetField, SetId, SetPart, Table, Test, Verdict,
 };
+use weir_testkit::equality::Both;
 use weir_testkit::random::{HOOKS, PacketSource, Shape, boxes, policy};
 
 /// Judges packets by the image as it is now and by the evaluator.
 fn compare(live: &Live, model: &Policy, seed: u64, packets: usize) {
     let image = live.snapshot();
-    let mut evaluator = Evaluator::new(model, 1000);
-    let mut runner = Runner::new(&image, 1000).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-    let mut reference = Reference::new(model);
+    let mut both = Both::new(model, &image, 1000).unwrap();
     let mut source = PacketSource::new(model, seed);
     for number in 0..packets {
         let family = [Family::V4, Family::V6][number % 2];
         let packet = source.conversation(family, HOOKS[number % 5]);
         let now_ms = 1000 + number as u64 * 37;
-        let (mut left, mut right) = (Passage::of(&packet), Passage::of(&packet));
-        reference.begin();
-        let expected = evaluator.judge(&packet, &mut left, now_ms);
-        let outcome = runner.judge(&packet, &mut right, &mut reference, now_ms);
-        let at = format!("seed {seed}, packet {number}: {packet:?}");
-        assert_eq!(
-            outcome.matched, expected.matched,
-            "rules that counted; {at}"
-        );
-        assert_eq!(outcome.verdict, expected.verdict, "verdict; {at}");
-        assert_eq!(outcome.decided_by, expected.decided_by, "decided by; {at}");
-        assert_eq!(outcome.hot_drop, expected.hot_drop, "hot drop; {at}");
-        assert_eq!(
-            (outcome.mark, outcome.tos, outcome.state),
-            (expected.mark, expected.tos, expected.state),
-            "marks and state; {at}"
-        );
+        let at = || format!("seed {seed}, packet {number}: {packet:?}");
+        let meant = both.judge(&packet, now_ms, &at).unwrap();
+        let runner = &both.runner;
         let number = root_number(family, packet.hook, Table::Filter).expect("filter has roots");
         let root = runner.image().header().roots[number];
         if root != 0 {
-            let key = Key::of(&packet, outcome.state, |name| runner.interface_class(name));
+            let key = Key::of(&packet, meant.state, |name| runner.interface_class(name));
             let first = Lookup::new(runner.image(), root, key).next(0);
             let image = Image::from_bytes(&image).expect("checked above");
-            assert_eq!(image.searcher(root).first(&key), first, "first; {at}");
+            assert_eq!(image.searcher(root).first(&key), first, "first; {}", at());
         }
     }
 }
