@@ -25,6 +25,7 @@ use crate::compile::vectors::write_rows;
 use crate::image::layout::{AddressMap, Chunk};
 use crate::image::write::Writer;
 use crate::lookup::class::u64_at;
+use std::cmp::Ordering;
 use weir_policy::model::Family;
 use zerocopy::IntoBytes;
 
@@ -188,21 +189,17 @@ impl Part {
             }
         }
         // Positions do not decrease at any moment: searches among them go on meanwhile.
-        for at in (from..bit).filter(|at| self.bits[*at].at > position) {
-            hand.store32(chunk.positions_at + at as u32 * 4, position);
-        }
-        for at in (bit..until).rev() {
-            if at == bit || self.bits[at].at < position {
-                hand.store32(chunk.positions_at + at as u32 * 4, position);
-            }
-        }
-        for at in from..until {
+        for at in (from..bit).chain((bit..until).rev()) {
             let known = self.bits[at].at;
-            self.bits[at].at = match at.cmp(&bit) {
-                std::cmp::Ordering::Less => known.min(position),
-                std::cmp::Ordering::Equal => position,
-                std::cmp::Ordering::Greater => known.max(position),
+            let new = match at.cmp(&bit) {
+                Ordering::Less => known.min(position),
+                Ordering::Equal => position,
+                Ordering::Greater => known.max(position),
             };
+            if at == bit || new != known {
+                hand.store32(chunk.positions_at + at as u32 * 4, new);
+            }
+            self.bits[at].at = new;
         }
         set_in_field(hand, chunk, fields[gate], bit, &place.rows[gate].set);
         self.bits[bit].term = Some(term.clone());

@@ -18,6 +18,7 @@ use crate::compile::term::Term;
 use crate::compile::vectors::{self, Builder};
 use crate::image::layout::{self, Chunk, Root, Split};
 use crate::image::write::Writer;
+use std::collections::BTreeMap;
 use std::mem::offset_of;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -182,15 +183,19 @@ fn reached(nodes: &[Split], ranges: &Ranges, out: &mut Vec<u32>) {
 }
 
 impl Place {
-    /// Leaves that packets of one of these terms are led to, in order.
-    fn leaves_of(&self, terms: &[Term]) -> Vec<u32> {
-        let mut out = Vec::new();
+    /// Leaves that packets of these terms are led to, with the terms of those packets.
+    fn leaves_of<'t>(&self, terms: &'t [Term]) -> BTreeMap<u32, Vec<&'t Term>> {
+        let mut out: BTreeMap<u32, Vec<&Term>> = BTreeMap::new();
+        let mut leaves = Vec::new();
         for term in terms {
             let ranges = ranges(term, &self.root.services);
-            reached(&self.root.spare.nodes, &ranges, &mut out);
+            reached(&self.root.spare.nodes, &ranges, &mut leaves);
+            leaves.sort_unstable();
+            leaves.dedup();
+            for number in leaves.drain(..) {
+                out.entry(number).or_default().push(term);
+            }
         }
-        out.sort_unstable();
-        out.dedup();
         out
     }
 
@@ -219,14 +224,7 @@ impl Place {
         terms: &[Term],
         position: u32,
     ) -> Result<(), Rebuild> {
-        for number in self.leaves_of(terms) {
-            let leads_here = |term: &&Term| {
-                let mut out = Vec::new();
-                let ranges = ranges(term, &self.root.services);
-                reached(&self.root.spare.nodes, &ranges, &mut out);
-                out.contains(&number)
-            };
-            let own: Vec<&Term> = terms.iter().filter(leads_here).collect();
+        for (number, own) in self.leaves_of(terms) {
             let mut left: Vec<Term> = Vec::new();
             for term in own {
                 if !self.set_bit(hand, number, term, position)? {
@@ -426,7 +424,7 @@ impl Place {
 
     /// Whether bit vectors have terms of a position.
     pub(super) fn is_in_leaves(&self, terms: &[Term], position: u32) -> bool {
-        self.leaves_of(terms).iter().any(|number| {
+        self.leaves_of(terms).keys().any(|number| {
             let leaf = &self.leaves[*number as usize];
             leaf.parts.iter().any(|part| {
                 let first = part.bits.partition_point(|bit| bit.at < position);
@@ -439,7 +437,7 @@ impl Place {
 
     /// Clears the bits of terms of a position, in the field with the fewest rows.
     pub(super) fn clear(&mut self, hand: &mut Hand<'_, impl Store>, terms: &[Term], position: u32) {
-        for number in self.leaves_of(terms) {
+        for number in self.leaves_of(terms).into_keys() {
             let leaf = &mut self.leaves[number as usize];
             let chunks_at = leaf.at;
             for (at_part, part) in leaf.parts.iter_mut().enumerate() {
