@@ -17,6 +17,17 @@ fn told(line: &str) -> Vec<(&'static str, String)> {
 #[test]
 fn traps_are_told() {
     for (line, code, underlined) in [
+        // As generators wrote it for FreeBSD before 12.
+        (
+            "add 1 check-state ip from any to any",
+            "check-state-body",
+            "ip from any to any",
+        ),
+        (
+            "add 1 check-state :web all from any to any",
+            "check-state-body",
+            "all from any to any",
+        ),
         (
             "add 1 allow ip from any to any not { in or out }",
             "not-block",

@@ -3,8 +3,7 @@
 
 mod common;
 
-use common::{Folder, Namespace, Run, packets, reached};
-use std::time::Duration;
+use common::{Folder, Namespace, Run, packets, reached, until};
 
 /// A namespace with its loopback up and a policy in force; `None`: no kernel tests, said loudly.
 fn enforced(test: &str, label: &str) -> Option<(Folder, Namespace)> {

@@ -506,3 +506,20 @@ fn how_a_recorded_script_ended_is_told() {
         assert!(run.out.contains("00100 allow"), "{end}: {}", run.out);
     }
 }
+
+/// Ways of calling ipfw that scripts for FreeBSD and macOS have.
+#[test]
+fn scripts_call_through_folders_sudo_and_tests_of_freebsd() {
+    let folder = Folder::new();
+    let text = "bin=/sbin\n$bin/ipfw -q add 10 allow ip from any to any via lo0\n\
+                sudo -n ipfw -q add 20 check-state all from any to any\n\
+                if [ x\"$1\" == x\"in\" ]; then ipfw -q add 30 deny udp from any to me; fi\n\
+                kldstat -q -m dummynet || ipfw -q add 40 count ip from any to any\n";
+    folder.file("script", text);
+    let run = folder.weir(&["ipfw-record", "script", "in"]).expect(0);
+    let expected = "00010 allow ip from any to any via lo0\n00020 check-state :default\n\
+                    00030 deny udp from any to me\n00040 count ip from any to any\n";
+    assert_eq!(run.out, expected, "{}", run.err);
+    assert!(run.err.contains("check-state takes no body"), "{}", run.err);
+    assert!(!run.err.contains("kldstat"), "{}", run.err);
+}

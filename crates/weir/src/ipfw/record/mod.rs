@@ -161,8 +161,13 @@ fn start(args: &Args, shims: &Path) -> anyhow::Result<Child> {
         "no copy of the script",
     )?;
     let program = script::interpreter(&text);
+    let (program, options) = match program {
+        "sh" => script::shell_of(&text),
+        _ => (program, &[][..]),
+    };
     let mut command = if script::is_shell(program) {
         let mut command = Command::new(program);
+        command.args(options);
         // Read by `.`, so that $0 and the arguments are those of the script.
         command.arg("-c").arg(". \"$WEIR_IPFW_SCRIPT\"").arg(name);
         command

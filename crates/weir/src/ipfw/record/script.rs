@@ -1,14 +1,21 @@
 //! A script as the recorder runs it: absolute calls of the tools lead to the shims.
 //!
 //! In: a script, the shims' folder. Out: its text with the paths of tools, and of files that only
-//! FreeBSD has, replaced. Paths that a script puts together from pieces are not found; neither are
-//! those in files that it reads.
+//! FreeBSD has, replaced; also where a variable of the script is the folder. Paths that a script
+//! puts together otherwise are not found; neither are those in files that it reads.
 
 use super::shim::TOOLS;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Folders of tools on FreeBSD.
-const FOLDERS: [&str; 4] = ["/sbin/", "/usr/sbin/", "/bin/", "/usr/bin/"];
+const FOLDERS: [&str; 5] = [
+    "/sbin/",
+    "/usr/sbin/",
+    "/bin/",
+    "/usr/bin/",
+    "/usr/local/bin/",
+];
 /// Files that scripts read on FreeBSD, and the name of what stands in for them.
 pub const FILES: [(&str, &str); 5] = [
     ("/etc/defaults/rc.conf", "rc.defaults"),
@@ -78,6 +85,28 @@ pub fn rc_subr(shims: &Path) -> String {
     format!("{RC_SUBR}load_rc_config() {load}\n")
 }
 
+/// The names that a script's lines set to a folder of tools: `bin=/sbin`, `D="/usr/sbin/"`.
+fn folder_variables(text: &str) -> Vec<&str> {
+    let is_name = |name: &str| {
+        let fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        !name.is_empty() && name.chars().all(fine)
+    };
+    let words = text.split(|c: char| c.is_whitespace() || c == ';');
+    let mut out: Vec<&str> = words
+        .filter_map(|word| word.split_once('='))
+        .filter(|(name, value)| {
+            let value = value.trim_matches(['"', '\'']);
+            let folder =
+                |folder: &&str| folder.trim_end_matches('/') == value.trim_end_matches('/');
+            is_name(name) && value.starts_with('/') && FOLDERS.iter().any(|one| folder(&one))
+        })
+        .map(|(name, _)| name)
+        .collect();
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
 /// Replaces a path wherever it stands alone.
 fn replace(text: &str, path: &str, by: &str) -> String {
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
@@ -109,6 +138,21 @@ pub fn rewritten(text: &str, shims: &Path) -> String {
             }
         }
     }
+    let variables: Vec<String> = folder_variables(&text)
+        .into_iter()
+        .flat_map(|name| [format!("${name}"), format!("${{{name}}}")])
+        .collect();
+    for folder in variables {
+        for tool in TOOLS {
+            // `D=/sbin/` is put before a name without a stroke.
+            for path in [format!("{folder}/{tool}"), format!("{folder}{tool}")] {
+                // `$Dipfw` is another variable.
+                if text.contains(&path) && (folder.ends_with('}') || path.contains('/')) {
+                    text = replace(&text, &path, &place(tool));
+                }
+            }
+        }
+    }
     for (path, name) in FILES {
         if text.contains(path) && !Path::new(path).exists() {
             text = replace(&text, path, &place(name));
@@ -129,6 +173,30 @@ pub fn interpreter(text: &str) -> &str {
         path = words.next().unwrap_or("sh");
     }
     path.rsplit('/').next().unwrap_or("sh")
+}
+
+/// Whether a shell takes `==` in tests, as FreeBSD's sh does.
+fn knows_double_equals(shell: &str) -> bool {
+    let mut test = Command::new(shell);
+    test.args(["-c", "[ a == a ]"]).stderr(Stdio::null());
+    test.status().is_ok_and(|status| status.success())
+}
+
+/// What runs a script of `sh`: where this host's sh doesn't know what FreeBSD's does and the script
+/// writes it, bash, or a word of warning.
+pub fn shell_of(text: &str) -> (&'static str, &'static [&'static str]) {
+    let writes = |line: &str| line.contains(" == ") && !line.trim_start().starts_with('#');
+    if !text.lines().any(writes) || knows_double_equals("sh") {
+        return ("sh", &[]);
+    }
+    if knows_double_equals("bash") {
+        return ("bash", &["--posix"]);
+    }
+    eprintln!(
+        "weir: this host's sh doesn't know `==` in tests, so that they fail; write `=`, or \
+         install bash"
+    );
+    ("sh", &[])
 }
 
 /// Whether a program is a shell that `.` and `-c` work in.
@@ -152,6 +220,23 @@ mod tests {
         assert_eq!(rewritten("/usr/sbin/jls|", shims), "/t/jls|");
         assert_eq!(rewritten("${F:-/sbin/ipfw}", shims), "${F:-/t/ipfw}");
         assert_eq!(rewritten(". /etc/rc.subr\n", shims), ". /t/rc.subr\n");
+        assert_eq!(
+            rewritten("/usr/bin/sudo /sbin/ipfw l", shims),
+            "/t/sudo /t/ipfw l"
+        );
+    }
+
+    #[test]
+    fn folders_in_variables_are_followed() {
+        let shims = Path::new("/t");
+        let text = "p=/sbin\n$p/ipfw l; ${p}/ipfw l; $p/ipfw.old; $pp/ipfw l; /a$p/ipfw\n";
+        let expected = "p=/sbin\n/t/ipfw l; /t/ipfw l; $p/ipfw.old; $pp/ipfw l; /a$p/ipfw\n";
+        assert_eq!(rewritten(text, shims), expected);
+        let text = "D=\"/usr/sbin/\"; ${D}ipfw l; $Dipfw\n";
+        let expected = "D=\"/usr/sbin/\"; /t/ipfw l; $Dipfw\n";
+        assert_eq!(rewritten(text, shims), expected);
+        let text = "log=/var/log\n$log/ipfw\n";
+        assert_eq!(rewritten(text, shims), text);
     }
 
     #[test]

@@ -6,14 +6,15 @@
 use super::wire::{Reply, Request};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 /// The environment variable that names the recorder's socket.
 pub const SOCKET: &str = "WEIR_IPFW_RECORD";
 
 /// The tools.
-pub const TOOLS: [&str; 14] = [
+pub const TOOLS: [&str; 16] = [
     "ipfw",
     "dnctl",
     "sysctl",
@@ -28,7 +29,14 @@ pub const TOOLS: [&str; 14] = [
     "logger",
     "natd",
     "ngctl",
+    "sudo",
+    "doas",
 ];
+
+/// Tools that run another command with more rights, which no recorded script needs.
+const RUNNERS: [&str; 2] = ["sudo", "doas"];
+/// Their options that take the next word.
+const WITH_WORD: [&str; 8] = ["-u", "-g", "-C", "-D", "-h", "-p", "-r", "-t"];
 
 /// Exit status when the recorder does not answer (EX_OSERR of sysexits(3)).
 const NO_ANSWER: u8 = 71;
@@ -43,6 +51,9 @@ pub fn run() -> Option<ExitCode> {
         return None;
     }
     let arguments: Vec<String> = arguments.collect();
+    if RUNNERS.contains(&tool.as_str()) {
+        return Some(run_plainly(&tool, &arguments));
+    }
     Some(match ask(Path::new(&socket), tool, arguments) {
         Ok(reply) => {
             let _ = std::io::stdout().write_all(reply.out.as_bytes());
@@ -54,6 +65,36 @@ pub fn run() -> Option<ExitCode> {
             ExitCode::from(NO_ANSWER)
         }
     })
+}
+
+/// The words of the command behind `sudo`, after the variables that it sets.
+fn behind(arguments: &[String]) -> (&[String], &[String]) {
+    let mut at = 0;
+    while let Some(word) = arguments.get(at).filter(|word| word.starts_with('-')) {
+        at += if WITH_WORD.contains(&word.as_str()) {
+            2
+        } else {
+            1
+        };
+        if word == "--" {
+            break;
+        }
+    }
+    let rest = arguments.get(at..).unwrap_or_default();
+    let set = rest.iter().take_while(|word| word.contains('=')).count();
+    rest.split_at(set)
+}
+
+/// Runs the command with the rights that the script has.
+fn run_plainly(tool: &str, arguments: &[String]) -> ExitCode {
+    let (set, words) = behind(arguments);
+    let Some((program, arguments)) = words.split_first() else {
+        return ExitCode::SUCCESS;
+    };
+    let set = set.iter().filter_map(|word| word.split_once('='));
+    let error = Command::new(program).args(arguments).envs(set).exec();
+    eprintln!("{tool}: {program}: {error}");
+    ExitCode::FAILURE
 }
 
 fn ask(socket: &Path, tool: String, arguments: Vec<String>) -> std::io::Result<Reply> {
@@ -72,4 +113,31 @@ fn ask(socket: &Path, tool: String, arguments: Vec<String>) -> std::io::Result<R
     };
     request.send(&mut stream)?;
     Reply::receive(&mut stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_before_a_command_is_known() {
+        let words = |text: &str| -> Vec<String> { text.split(' ').map(str::to_owned).collect() };
+        for (text, set, command) in [
+            ("ipfw list", "", "ipfw list"),
+            ("-n -u root A=1 ipfw -q flush", "A=1", "ipfw -q flush"),
+            (
+                "-E -- ipfw add 1 count ip from a=b",
+                "",
+                "ipfw add 1 count ip from a=b",
+            ),
+            ("-v", "", ""),
+        ] {
+            let all = words(text);
+            let (variables, rest) = behind(&all);
+            assert_eq!(
+                (variables.join(" "), rest.join(" ")),
+                (set.into(), command.into())
+            );
+        }
+    }
 }

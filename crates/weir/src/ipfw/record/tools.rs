@@ -168,11 +168,18 @@ fn kldstat(recording: &Recording, arguments: &[String]) -> Reply {
         .position(|word| word.starts_with('-') && (word.ends_with('m') || word.ends_with('n')));
     if let Some(name) = named.and_then(|at| arguments.get(at + 1)) {
         let name = name.strip_suffix(".ko").unwrap_or(name);
+        let mut switches = arguments.iter().filter_map(|word| word.strip_prefix('-'));
+        let quiet = switches.any(|letters| letters.contains('q'));
         if recording.modules.contains(name) {
-            let quiet = arguments.iter().any(|word| word.contains('q'));
             return match quiet {
                 true => Reply::default(),
                 false => say(format!("Id  Refs Name\n 2    1 {name}\n")),
+            };
+        }
+        if quiet {
+            return Reply {
+                status: 1,
+                ..Reply::default()
             };
         }
         return fail(format!(

@@ -147,6 +147,18 @@ impl<'a> Reader<'a> {
         rest
     }
 
+    /// Whether nothing but a body that matches every packet follows, and perhaps a comment.
+    pub fn is_any_body(&self) -> bool {
+        let rest = &self.words[self.next.min(self.words.len())..];
+        let [protocol, body @ ..] = rest else {
+            return false;
+        };
+        let texts: Vec<&str> = body.iter().map(|word| word.text.as_str()).collect();
+        matches!(protocol.text.as_str(), "ip" | "all")
+            && texts.starts_with(&["from", "any", "to", "any"])
+            && texts.get(4).is_none_or(|text| text.starts_with("//"))
+    }
+
     /// The place from the next word to the last.
     pub fn rest_span(&self) -> Span {
         match (self.peek(), self.words.last()) {

@@ -396,6 +396,9 @@ fn unknown(draft: &Draft<'_, '_>, word: &Word) -> Fault {
     let text = word.text.as_str();
     let message = format!("unrecognised option {text}");
     let fault = Fault::usage("unknown-option", word.span, message);
+    if text == "from" {
+        return fault.help("write a protocol before `from`, such as ip, tcp or udp");
+    }
     match nearest(text, OPTIONS) {
         Some(option) => fault.help(format!("did you mean `{option}`?")),
         None => {
