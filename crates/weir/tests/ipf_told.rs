@@ -30,6 +30,14 @@ fn what_versions_take_otherwise_is_told() {
             "block return-icmp(host-unr) in all\n",
             "to IPv6 packets the answer is port unreachable",
         ),
+        (
+            "pass in quick proto icmp all icmp-type unreach keep state\npass in all\n",
+            "type 3: the rule counts as not matched",
+        ),
+        (
+            "pass in inet6 proto ipv6-icmp all icmp-type 129 keep state\npass in all\n",
+            "type 129: they are blocked",
+        ),
     ] {
         let run = told(rules).expect(0);
         assert!(
@@ -41,6 +49,8 @@ fn what_versions_take_otherwise_is_told() {
         "log in all\npass in all with opt rr\n",
         "set state_size 3;\npass in on e0 all\n",
         "block return-icmp(host-unr) in family inet proto udp all\n",
+        "block return-icmp-as-dest(port-unr) in proto udp all\n",
+        "pass in quick proto icmp all icmp-type 8 keep state\npass in proto icmp all keep state\n",
     ] {
         let run = told(rules).expect(0);
         assert!(!run.err.contains("warning"), "{run:?}");
@@ -51,6 +61,49 @@ fn what_versions_take_otherwise_is_told() {
         let run = folder.weir(&[command, &["r"]].concat()).expect(0);
         assert!(run.err.contains("no tunable `nosuch`"), "{run:?}");
     }
+}
+
+#[test]
+fn slips_are_told_what_was_meant() {
+    for (rules, wanted) in [
+        ("pass in proto tcp all flag S\n", "did you mean `flags`?"),
+        (
+            "pass in proto icmp all icmp-typ 8\n",
+            "did you mean `icmp-type`?",
+        ),
+        ("pass in all; pass in all oops\n", "end the rule before it"),
+        ("block in from all to 192.0.2.1\n", "write `any`"),
+    ] {
+        let run = told(rules).expect(1);
+        assert!(run.err.contains(wanted), "{run:?}");
+    }
+    let folder = Folder::new();
+    folder.file("r", "block in from pool/web to any\n");
+    let hash = "table role = ipf type = hash name = web { 192.0.2.1; };\n";
+    folder.file("p", hash);
+    let run = folder.weir(&["check", "p", "r"]).expect(1);
+    assert!(run.err.contains("write `hash/web`"), "{run:?}");
+}
+
+#[test]
+fn scripts_that_call_ipf_are_no_rules() {
+    let folder = Folder::new();
+    let text = "#!/bin/sh\noif=dc0\ncat > /etc/ipf.rules << EOF\nblock in on $oif all\nEOF\n\
+                ipf -Fa -f /etc/ipf.rules\n";
+    folder.file("s", text);
+    folder.file("t", "echo \"block in all\" | /sbin/ipf -f -\n");
+    for name in ["s", "t"] {
+        for call in [
+            &["check"][..],
+            &["check", "--dialect", "ipf"],
+            &["ipf", "-nf"],
+        ] {
+            let run = folder.weir(&[call, &[name]].concat());
+            assert!(matches!(run.code, Some(1 | 2)), "{run:?}");
+            assert!(run.err.contains("a script that calls ipf"), "{run:?}");
+        }
+    }
+    told("# ipf -Fa -f this file\nblock in all # ipf -y\n").expect(0);
 }
 
 #[test]

@@ -120,6 +120,10 @@ fn unknown_language(source: &SavedSource) -> String {
             "{name}: a script that calls ipfw; `weir ipfw-record {name}` gives the rules it makes"
         );
     }
+    if weir_policy::dialect::ipf::looks_like_script(&source.text) {
+        let (message, help) = crate::ipf::files::SCRIPT;
+        return format!("{}: {message}; {help}", source.name);
+    }
     let mut words = source
         .text
         .lines()

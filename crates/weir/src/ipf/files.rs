@@ -11,11 +11,13 @@ use crate::state::SavedSource;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use weir_policy::dialect::ipf::load::RuleSet;
-use weir_policy::dialect::ipf::{self, File, Kind, Language, Names, ParseOptions};
+use weir_policy::dialect::ipf::{
+    self, File, Kind, Language, Names, ParseOptions, looks_like_script,
+};
 use weir_policy::dialect::ipf::{ast, nat, pool};
 use weir_policy::eval::ipf::Tables;
 use weir_policy::model::{Family, SourceId};
-use weir_policy::syntax::{Diagnostic, Severity, Sources};
+use weir_policy::syntax::{Diagnostic, Severity, Sources, Span};
 
 /// How to read.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +46,13 @@ impl Reading {
         named.read_files(paths)
     }
 }
+
+/// What is told of a script, and what to do with it.
+pub const SCRIPT: (&str, &str) = (
+    "a script that calls ipf, and no rules",
+    "give the file of rules that it writes, or run it where `ipf` is weir (`scripts/install.sh \
+     --tools`)",
+);
 
 /// Rules and tables of some files.
 #[derive(Default)]
@@ -206,6 +215,17 @@ impl Rules {
     }
 
     fn rules_of(&mut self, id: SourceId, name: &str, text: &str, reading: &Reading) {
+        if looks_like_script(text) {
+            let first = text.lines().next().unwrap_or("").len() as u32;
+            let span = Span {
+                source: id,
+                start: 0,
+                end: first,
+            };
+            let found = Diagnostic::error("script", span, SCRIPT.0);
+            self.diagnostics.push(found.help(SCRIPT.1));
+            return;
+        }
         let names = System {
             ask: !reading.no_names,
         };
@@ -286,13 +306,25 @@ impl Rules {
                              `role = all` is",
                             table.role.word()
                         ),
-                        None => "give the file that defines it too (ipftest: with -P)".to_owned(),
+                        None => self.other_kind(*kind, name),
                     };
                     self.diagnostics.push(found.help(help));
                 }
             }
         }
         self.set = set;
+    }
+
+    /// What to do about a table that is not there.
+    fn other_kind(&self, kind: ast::TableKind, name: &ast::Name) -> String {
+        let (other, word) = match kind {
+            ast::TableKind::Pool => (ast::TableKind::Hash, "hash"),
+            ast::TableKind::Hash => (ast::TableKind::Pool, "pool"),
+        };
+        match self.tables.has(other, name) {
+            true => format!("it is of another type: write `{word}/{name}`"),
+            false => "give the file that defines it too (ipftest: with -P)".to_owned(),
+        }
     }
 
     /// The settings in the files: name, value.

@@ -86,6 +86,25 @@ pub fn detect(text: &str) -> Option<Kind> {
     }
 }
 
+/// Whether a text is a script of the shell that calls ipf: the handbook of FreeBSD has one that
+/// writes its rules through `cat`.
+#[must_use]
+pub fn looks_like_script(text: &str) -> bool {
+    let mut first = text.strip_prefix("#!").unwrap_or("").lines();
+    let shell = first.next().and_then(|line| line.split_whitespace().next());
+    if shell.is_some_and(|path| path.ends_with("sh")) {
+        return text.contains("ipf");
+    }
+    let calls = |line: &str| {
+        let line = line.split('#').next().unwrap_or("");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words
+            .windows(2)
+            .any(|pair| pair[0].rsplit('/').next() == Some("ipf") && pair[1].starts_with('-'))
+    };
+    text.lines().any(calls)
+}
+
 /// Whether a word can stand behind an action: other languages have some of the actions too.
 fn follows_action(word: &str) -> bool {
     let own = [

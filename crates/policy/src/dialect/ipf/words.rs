@@ -349,6 +349,17 @@ pub fn service(name: &str, transport: Option<Transport>) -> Option<u16> {
     }
 }
 
+/// ICMP messages that a state can begin with: queries (echo, timestamp, information, mask), and in
+/// IPv6 echo, and queries of listeners, routers, neighbours and nodes.
+#[must_use]
+pub fn begins_state(family: Family, kind: u8) -> bool {
+    let queries: &[u8] = match family {
+        Family::V4 => &[8, 13, 15, 17],
+        Family::V6 => &[128, 130, 133, 135, 139],
+    };
+    queries.contains(&kind)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use super::scan::{Pass, Walk};
 use super::state::NewState;
 use super::{Command, Evaluator, Flags, Reason};
 use crate::dialect::ipf::ast::{Direction, Return, Rule};
-use crate::dialect::ipf::words::attribute;
+use crate::dialect::ipf::words::{attribute, begins_state};
 use crate::model::Family;
 
 const ICMP: u8 = 1;
@@ -260,13 +260,10 @@ pub(in crate::eval) fn may_be_kept(packet: &super::IpfPacket, attributes: u32) -
     }
     match packet.proto {
         TCP => packet.tcp.is_some() && flags & RST == 0,
-        ICMP | ICMPV6 => packet.icmp.as_ref().is_some_and(|icmp| {
-            let queries: &[u8] = match packet.family {
-                Family::V4 => &[8, 13, 15, 17],
-                Family::V6 => &[128, 130, 133, 135, 139],
-            };
-            queries.contains(&icmp.kind)
-        }),
+        ICMP | ICMPV6 => {
+            let icmp = packet.icmp.as_ref();
+            icmp.is_some_and(|icmp| begins_state(packet.family, icmp.kind))
+        }
         _ => true,
     }
 }

@@ -98,7 +98,7 @@ fn folder_variables(text: &str) -> Vec<&str> {
             let value = value.trim_matches(['"', '\'']);
             let folder =
                 |folder: &&str| folder.trim_end_matches('/') == value.trim_end_matches('/');
-            is_name(name) && value.starts_with('/') && FOLDERS.iter().any(|one| folder(&one))
+            is_name(name) && value.starts_with('/') && FOLDERS.iter().any(folder)
         })
         .map(|(name, _)| name)
         .collect();

@@ -226,7 +226,11 @@ impl Parser<'_, '_, '_> {
             return Ok(vec![Address::Unresolved(name.clone())]);
         }
         let found = Diagnostic::error("unknown-host", at, message);
-        Err(Box::new(found.help("write its address, or use --lenient")))
+        let help = match &**name {
+            "all" => "write `any` behind `from` and `to`",
+            _ => "write its address, or use --lenient",
+        };
+        Err(Box::new(found.help(help)))
     }
 
     /// Behind an interface: a length or one of four words; alone its address.

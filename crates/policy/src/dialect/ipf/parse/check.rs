@@ -9,6 +9,8 @@ use crate::syntax::{Diagnostic, Span};
 
 /// Bytes of an option that the original doesn't look at.
 const SHORT_OPTION: u8 = 4;
+/// `port-unr` of ICMP (RFC 792).
+const PORT_UNREACHABLE: u8 = 3;
 
 impl Parser<'_, '_, '_> {
     pub(super) fn check_rule(&mut self, product: &[Rule], at: Span) -> Parsed<()> {
@@ -19,6 +21,7 @@ impl Parser<'_, '_, '_> {
         self.check_answer(rule, at);
         self.check_ports(rule, at);
         self.check_versions(rule, at);
+        self.check_kept(product, at);
         if rule.action == Action::Count && rule.keep_state.is_some() {
             let message = "a count rule makes no state".to_owned();
             self.warn(
@@ -54,9 +57,14 @@ impl Parser<'_, '_, '_> {
             Some(Return::Icmp(code) | Return::IcmpAsDest(code)) => code,
             _ => 0,
         };
-        if code != 0 && rule.family != Some(Family::V4) && rule.direction == Direction::In {
+        // To ask for the code that IPv6 packets get anyhow is no mistake.
+        let differs = code != 0 && code != PORT_UNREACHABLE;
+        if differs && rule.family != Some(Family::V4) && rule.direction == Direction::In {
             let message = "the codes are IPv4's: to IPv6 packets the answer is port unreachable";
-            let help = "say it in a rule of its own for IPv4, with `family inet`";
+            let help = match rule.family {
+                Some(_) => "leave the code out, or write `port-unr`",
+                None => "say it in a rule of its own for IPv4, with `family inet`",
+            };
             self.warn("no-answer", at, message.to_owned(), help);
         }
     }
@@ -77,6 +85,29 @@ impl Parser<'_, '_, '_> {
             let help = "`weir ipftest -T short_options_unseen=1` judges as they do";
             self.warn("differs", at, message.to_owned(), help);
         }
+    }
+
+    /// What becomes of ICMP messages that no state can begin with.
+    fn check_kept(&mut self, product: &[Rule], at: Span) {
+        let kept = |rule: &&Rule| rule.keep_state.is_some() && rule.action != Action::Count;
+        let lost = product.iter().filter(kept).find_map(|rule| {
+            let fields = rule.fields()?;
+            let (kind, _) = fields.icmp?;
+            let family = match fields.proto {
+                Some(Proto::Number(protocols::ICMPV6)) => Family::V6,
+                _ => Family::V4,
+            };
+            (!words::begins_state(family, kind)).then_some((rule, kind))
+        });
+        let Some((rule, kind)) = lost else { return };
+        let outcome = match (rule.quick, &rule.action) {
+            (true, _) => "the rule counts as not matched",
+            (false, Action::Pass) => "they are blocked",
+            (false, _) => return,
+        };
+        let message = format!("no state begins with ICMP messages of type {kind}: {outcome}");
+        let help = "take `keep state` out; errors of a tracked flow pass by its state";
+        self.warn("no-state", at, message, help);
     }
 
     fn check_ports(&mut self, rule: &Rule, at: Span) {

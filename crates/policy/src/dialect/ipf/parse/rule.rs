@@ -5,6 +5,7 @@ use super::super::ast::{Action, Destination, Direction, Item, Log, Name, Return,
 use super::super::lex::Kind;
 use super::super::words;
 use super::{ACTIONS, BODIES_MAX, PRODUCT_MAX, Parsed, Parser};
+use crate::syntax::diag::nearest;
 use crate::syntax::{Diagnostic, Place, Span};
 use std::net::IpAddr;
 
@@ -63,7 +64,16 @@ impl Parser<'_, '_, '_> {
         }
         let message = format!("`{}` can't stand here", token.text);
         let found = Diagnostic::error("syntax", token.at, message);
-        Err(Box::new(found.help(place_of(&token.text))))
+        let text = token.text.to_ascii_lowercase();
+        let help = place_of(&text).map(str::to_owned).unwrap_or_else(|| {
+            let alike = |word: &&str| word.get(..1) == text.get(..1);
+            let meant = nearest(&text, LATER_WORDS.into_iter().filter(alike));
+            meant.map_or_else(
+                || "take it out, or end the rule before it with `;`".to_owned(),
+                |meant| format!("did you mean `{meant}`?"),
+            )
+        });
+        Err(Box::new(found.help(help)))
     }
 
     /// `{ rules }` behind a head.
@@ -509,9 +519,22 @@ pub(super) fn each(product: &mut Product, change: impl Fn(&mut Rule)) {
     product.iter_mut().for_each(change);
 }
 
-/// What to do about a word in the wrong place.
-fn place_of(word: &str) -> &'static str {
-    match &*word.to_ascii_lowercase() {
+/// Words behind the addresses of a rule.
+const LATER_WORDS: [&str; 9] = [
+    "port",
+    "flags",
+    "icmp-type",
+    "with",
+    "keep",
+    "head",
+    "group",
+    "set-tag",
+    "match-tag",
+];
+
+/// What to do about a word of the language in the wrong place.
+fn place_of(word: &str) -> Option<&'static str> {
+    Some(match word {
         "log" | "quick" | "on" | "dup-to" | "reply-to" | "fastroute" | "in-via" | "out-via" => {
             "options stand right behind `in` or `out`"
         }
@@ -529,6 +552,6 @@ fn place_of(word: &str) -> &'static str {
         "body" | "first" | "or-block" | "level" => {
             "the words of `log` stand right behind it: `log first in`, `block in log first`"
         }
-        _ => "take it out, or end the rule before it with `;`",
-    }
+        _ => return None,
+    })
 }
