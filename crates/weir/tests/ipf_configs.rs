@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::Folder;
+use common::{Folder, configs};
 use std::path::{Path, PathBuf};
 
 /// What a file says about itself.
@@ -37,17 +37,12 @@ impl Wanted {
 }
 
 fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/configs/ipf");
-    let entries = std::fs::read_dir(folder).expect("the files are there");
-    let mut all: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
+    let mut all = configs("ipf");
     let is_rules = |path: &PathBuf| {
         path.extension()
             .is_some_and(|kind| kind == "ipf" || kind == "hpux")
     };
     all.retain(is_rules);
-    all.sort();
     all
 }
 

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::Folder;
+use common::{Folder, configs};
 use std::path::{Path, PathBuf};
 
 /// What a file says about itself.
@@ -49,13 +49,8 @@ impl Wanted {
 }
 
 fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/configs/ipfw");
-    let entries = std::fs::read_dir(folder).expect("the files are there");
-    let mut all: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
+    let mut all = configs("ipfw");
     all.retain(|path| path.extension().is_some_and(|kind| kind != "md"));
-    all.sort();
     all
 }
 

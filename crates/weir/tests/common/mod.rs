@@ -316,6 +316,16 @@ pub fn client_and_host(label: &str, net: &str) -> [Namespace; 2] {
     [client, host]
 }
 
+/// The files of a folder of `testdata/configs`, in order.
+pub fn configs(folder: &str) -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/configs");
+    let entries = fs::read_dir(root.join(folder)).expect("the files are there");
+    let path = |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").path();
+    let mut all: Vec<PathBuf> = entries.map(path).collect();
+    all.sort();
+    all
+}
+
 /// Whether one request is answered.
 pub fn reached(from: &Namespace, to: &str) -> bool {
     let run = from.run(&["ping", "-n", "-q", "-c", "1", "-W", "1", to]);
