@@ -51,16 +51,26 @@ pub fn watch() -> anyhow::Result<()> {
     std::thread::scope(|scope| {
         // In the namespace of the thread that starts it.
         let chores = scope.spawn(|| {
-            let done = do_chores(&store, &home, &seen, &stop);
-            stop.store(true, Ordering::Relaxed);
-            done
+            let _both = StopsBoth(&stop);
+            do_chores(&store, &home, &seen, &stop)
         });
-        let served = serve(&mut agent, &seen, &stop, || place.is_valid());
-        stop.store(true, Ordering::Relaxed);
+        let served = {
+            let _both = StopsBoth(&stop);
+            serve(&mut agent, &seen, &stop, || place.is_valid())
+        };
         chores.thread().unpark();
         let done = chores.join();
         served.and(done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
+}
+
+/// Tells both loops to stop when one ends, also by a panic: neither goes on alone.
+struct StopsBoth<'s>(&'s AtomicBool);
+
+impl Drop for StopsBoth<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Answers until told to stop, or its place is somebody else's.
