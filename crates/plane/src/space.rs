@@ -61,8 +61,7 @@ fn mounts_of_ancestor() -> Option<(u64, OwnedFd)> {
     found
 }
 
-/// Where the own mount namespace has no BPF file system: that of the oldest process which has one,
-/// or of the oldest of all.
+/// Where the own mount namespace has no BPF file system: that of the oldest process which has one.
 fn mounts_of_anybody() -> Option<(u64, OwnedFd)> {
     const PINS: &str = "sys/fs/bpf";
     if namespace::is_bpf(&Path::new("/").join(PINS)) {
@@ -75,11 +74,8 @@ fn mounts_of_anybody() -> Option<(u64, OwnedFd)> {
     processes.sort_unstable();
     let root = |process: &u32| PathBuf::from(format!("/proc/{process}/root"));
     let has_pins = |process: &&u32| namespace::is_bpf(&root(process).join(PINS));
-    let first = processes
-        .iter()
-        .filter(has_pins)
-        .find_map(|one| mounts_of(*one));
-    first.or_else(|| processes.iter().find_map(|one| mounts_of(*one)))
+    let mut with_pins = processes.iter().filter(has_pins);
+    with_pins.find_map(|one| mounts_of(*one))
 }
 
 /// A process's mount namespace, if it may be opened.
