@@ -215,17 +215,6 @@ impl Rules {
     }
 
     fn rules_of(&mut self, id: SourceId, name: &str, text: &str, reading: &Reading) {
-        if looks_like_script(text) {
-            let first = text.lines().next().unwrap_or("").len() as u32;
-            let span = Span {
-                source: id,
-                start: 0,
-                end: first,
-            };
-            let found = Diagnostic::error("script", span, SCRIPT.0);
-            self.diagnostics.push(found.help(SCRIPT.1));
-            return;
-        }
         let names = System {
             ask: !reading.no_names,
         };
@@ -242,6 +231,18 @@ impl Rules {
             lenient: reading.lenient || reading.no_names,
         };
         let (file, found) = ipf::parse(text, id, &options);
+        let is_wrong = found.iter().any(|one| one.severity == Severity::Error);
+        if is_wrong && looks_like_script(text) {
+            let first = text.lines().next().unwrap_or("").len() as u32;
+            let span = Span {
+                source: id,
+                start: 0,
+                end: first,
+            };
+            let found = Diagnostic::error("script", span, SCRIPT.0);
+            self.diagnostics.push(found.help(SCRIPT.1));
+            return;
+        }
         self.diagnostics.extend(found);
         self.file.items.extend(file.items);
     }
