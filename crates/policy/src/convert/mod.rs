@@ -160,7 +160,8 @@ pub fn convert(
                 if !kind.iter().any(|one| one.span == message.span) {
                     kind.push(message);
                 }
-                if !silence(&mut work, &rule) || found.len() >= MESSAGES_MAX {
+                let enough = found.len() + of_lists.len() >= MESSAGES_MAX;
+                if !silence(&mut work, &rule) || enough {
                     return Err(told(found, of_lists));
                 }
             }
