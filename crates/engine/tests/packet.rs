@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use weir_engine::packet::{self, Arrival};
-use weir_policy::model::{Facts, Family, Fragment, Hook, Packet, SctpChunk, Transport};
+use weir_policy::model::{Facts, Family, Fragment, Hook, Packet, Reading, SctpChunk, Transport};
 
 fn random_transport(random: &mut Rng, family: Family, depth: u32) -> (u8, Transport) {
     let (src_port, dst_port) = (random.u16(..), random.u16(..));
@@ -169,7 +169,12 @@ fn built_packets_are_read_back_the_same() {
         let bytes =
             packet::build(&wanted, 4096).unwrap_or_else(|e| panic!("{round}: {e}: {wanted:#?}"));
         assert_eq!(bytes.len(), wanted.length as usize, "{round}");
-        let got = packet::packet(&bytes, bytes.len() as u32, &Arrival::at(Hook::Input));
+        let got = packet::packet(
+            &bytes,
+            bytes.len() as u32,
+            &Arrival::at(Hook::Input),
+            Reading::Linux,
+        );
         // What is read also holds the bytes, for tests of payloads, and what few ask of headers.
         let wanted_read = Packet {
             aside: Facts {
@@ -186,7 +191,8 @@ fn built_packets_are_read_back_the_same() {
             ..wanted.clone()
         };
         assert_eq!(got, Some(wanted_read), "{round}: {bytes:02x?}");
-        let mut key = packet::parse(&bytes, bytes.len() as u32).expect("it was read above");
+        let mut key =
+            packet::parse(&bytes, bytes.len() as u32, Reading::Linux).expect("it was read above");
         key.hook = 1;
         assert_eq!(key, packet::key_of(&wanted), "{round}: {wanted:?}");
     }
@@ -256,6 +262,11 @@ fn any_bytes_are_read_without_panic() {
         }
         bytes.truncate(random.usize(..=bytes.len()));
         let wire = bytes.len() as u32 + random.u32(0..3) * 100;
-        packet::packet(&bytes, wire, &Arrival::at(Hook::Forward));
+        packet::packet(
+            &bytes,
+            wire,
+            &Arrival::at(Hook::Forward),
+            [Reading::Linux, Reading::Ipf, Reading::Ipfw][random.usize(..3)],
+        );
     }
 }

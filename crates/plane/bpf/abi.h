@@ -388,6 +388,8 @@ enum weir_policy_bits {
 	WEIR_POLICY_FRAMES = 1 << 5,	/* frames have roots of their own */
 	WEIR_POLICY_ANSWERS_PASS = 1 << 6,	/* answers of rejects leave past the rules */
 	WEIR_POLICY_RESETS_PASS = 1 << 7,	/* of those the resets do */
+	WEIR_POLICY_READS_IPF = 1 << 13,	/* headers are read as IPFilter reads them: reading.h */
+	WEIR_POLICY_READS_IPFW = 1 << 14,	/* as ipfw does */
 	WEIR_POLICY_DEFRAGMENT = 1 << 16,	/* IPv6: one bit higher */
 	WEIR_POLICY_HANDOFF = 1 << 18,	/* rules change what later hooks or the wire must see */
 	WEIR_POLICY_EARLY_STATE = 1 << 19,	/* PREROUTING or POSTROUTING ask about flows */

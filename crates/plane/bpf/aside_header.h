@@ -146,7 +146,8 @@ __noinline int test_extensions(struct walk *w, __u32 wanted)
 	for (int i = 0; i < WEIR_EXTENSIONS_MAX; i++) {
 		__u32 size;
 
-		if (at >= w->packet.transport_offset || at + 8 > w->seen.bytes.have)
+		/* A routing header was reached, so it has its type. */
+		if (at >= w->packet.transport_offset || at + 2 > w->seen.bytes.have)
 			break;
 		found |= extension_bits(next, packet_byte(&w->seen, at + 2)) & wanted;
 		size = packet_byte(&w->seen, at + 1);

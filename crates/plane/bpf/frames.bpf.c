@@ -104,6 +104,7 @@ static __always_inline bool see(struct __sk_buff *skb, struct sk_buff___local *k
 	if (!find_bytes(kernel, w, at))
 		return false;
 	w->seen.bytes.zero = c->zero;
+	w->seen.bytes.reading = c->slot_hooks[w->slot & 1] & WEIR_READINGS;
 	if (!read_packet(w)) {
 		__builtin_memset(&w->packet, 0, sizeof(w->packet));
 		w->frame.bare = 1;

@@ -180,57 +180,75 @@ static __always_inline __u32 ipf_header_bit(__u8 proto)
 	return 0;
 }
 #define IPF_HEADER_FRAG (1 << 3)
-#define IPPROTO_MOBILITY 135
 
-/* IPv6 extension headers from `at` to `end`; gives the protocol behind them. */
+/* A fragment header: what it is part of, and whether it can be true. `total`: of the packet. */
+static __always_inline void ipf_fragment_header(const struct weir_bytes *b, struct ipf_view *v,
+						__u32 at, __u32 end, __u32 total)
+{
+	__u32 place = ipf_half(b, at + 2);
+
+	v->id = ipf_half(b, at + 4) << 16 | ipf_half(b, at + 6);
+	if ((place & 1 && total & 7) || (place & ~7) + (end - at - 8) > 65535)
+		v->attributes |= IPF_BAD;
+}
+
+/*
+ * IPv6 extension headers from `at`, the end of the network header, to `end`, that of the packet;
+ * gives the protocol behind them.
+ */
 __noinline int ipf_extensions(const struct weir_bytes *b, struct ipf_view *v, __u32 proto, __u32 at,
 			      __u32 end)
 {
-	__u32 fragment = 0;
+	__u32 fragment = 0, total = end - at + 40;
 
 	if (!b || !v)
 		return 0;
 	for (int i = 0; i < WEIR_EXTENSIONS_MAX; i++) {
 		__u32 length, size = 8, bit = ipf_header_bit(proto);
 
-		if (at + 8 > end || at + 8 > b->have)
-			break;
-		if (!is_extension(proto) && proto != IPPROTO_MOBILITY)
-			break;
+		if (!is_extension(WEIR_POLICY_READS_IPF, proto))
+			return proto;
 		v->attributes |= IPF_V6HDRS;
-		length = ipf_byte(b, at + 1);
-		if (proto == IPPROTO_AH) {
+		if (proto == IPPROTO_AH)
 			v->attributes |= IPF_AH;
+		if (at + 8 > end) {
+			v->attributes |= IPF_SHORT;
+			/* A first fragment that ends before its transport header. */
+			if (fragment || proto == IPPROTO_FRAGMENT)
+				v->attributes |= IPF_BAD;
+			return proto;
+		}
+		if (at + 8 > b->have)
+			return proto;
+		length = ipf_byte(b, at + 1);
+		if (proto == IPPROTO_AH)
 			size = (length + 2) * 4;
-		} else if (proto != IPPROTO_FRAGMENT) {
+		else if (proto != IPPROTO_FRAGMENT)
 			size = 8 + length * 8;
+		if (at + size > end) {
+			v->attributes |= IPF_BAD;
+			return IPPROTO_NONE;
 		}
 		if (!fragment || proto == IPPROTO_FRAGMENT) {
 			if (v->headers & bit)
 				v->attributes |= IPF_BAD;
 			v->headers |= bit;
 		}
-		if (proto == IPPROTO_ROUTING && !ipf_byte(b, at + 2)) {
-			__u32 left = ipf_byte(b, at + 3);
-
-			if (length / 2 < left || (left && length & 1))
-				v->attributes |= IPF_BAD;
+		if (proto == IPPROTO_ROUTING && is_odd_route(b, at)) {
+			v->attributes |= IPF_BAD;
+			return IPPROTO_NONE;
 		}
-		if (proto == IPPROTO_FRAGMENT)
+		if (proto == IPPROTO_FRAGMENT) {
 			fragment = 1;
+			ipf_fragment_header(b, v, at, end, total);
+			/* What is behind it in a later fragment is no header. */
+			if (ipf_half(b, at + 2) & ~7)
+				return ipf_byte(b, at);
+		}
 		proto = ipf_byte(b, at);
 		at += size;
 	}
 	return proto;
-}
-
-/* Combinations of TCP flags that no healthy host sends. */
-static __always_inline bool ipf_bad_flags(__u32 flags, __u32 urgent)
-{
-	bool without_ack = !(flags & 16) && (!(flags & 6) || flags & 0x29);
-
-	return (flags & 32 && !urgent) || (flags & 3 && (flags & 20) == 4) ||
-	       (flags & 2 && flags & 0x28) || without_ack;
 }
 
 /* An ICMP message: bytes that its type needs; whether the error can be true. */
@@ -306,10 +324,9 @@ static __always_inline void ipf_transport(const struct weir_bytes *b, const stru
 			v->attributes |= IPF_SHORT;
 		return;
 	}
+	/* Shorter than it may be, or longer than the packet and with flags that can't be. */
 	if (p->malformed) {
-		bool small = at + 20 <= b->have && ipf_byte(b, at + 12) >> 4 < 5;
-
-		v->attributes |= small ? IPF_BAD : IPF_SHORT;
+		v->attributes |= IPF_BAD;
 		return;
 	}
 	switch (p->proto) {
@@ -319,11 +336,11 @@ static __always_inline void ipf_transport(const struct weir_bytes *b, const stru
 			v->attributes |= IPF_BAD;
 		break;
 	case IPPROTO_ICMP:
-		if (p->family == 4)
+		if (p->transport == WEIR_TRANSPORT_ICMP)
 			ipf_icmp4(b, p, v);
 		break;
 	case IPPROTO_ICMPV6:
-		if (p->family == 6)
+		if (p->transport == WEIR_TRANSPORT_ICMP)
 			ipf_icmp6(b, p, v);
 		break;
 	case IPPROTO_AH:
@@ -331,38 +348,28 @@ static __always_inline void ipf_transport(const struct weir_bytes *b, const stru
 		if (!later && v->data < 12)
 			v->attributes |= IPF_SHORT;
 		break;
-	case IPPROTO_GRE:
-		if (!later && v->data < 8)
+	case IPPROTO_UDP:
+		if (p->family == 4 && !later && v->data < 8)
 			v->attributes |= IPF_SHORT;
 		break;
 	}
 }
 
-/* What a fragment is part of, and whether it can be true. */
+/* What a fragment of IPv4 is part of, and whether it can be true. */
 static __always_inline void ipf_fragment(const struct weir_bytes *b, const struct weir_packet *p,
 					 struct ipf_view *v, __u32 start)
 {
-	__u32 offset = p->fragment_offset * 8, header;
-	bool later = p->fragment == WEIR_FRAGMENT_LATER, more;
+	__u32 offset = p->fragment_offset * 8;
+	bool more = ipf_half(b, start + 6) & 0x2000;
 
-	if (p->family == 4) {
-		v->id = ipf_half(b, start + 4);
-		more = ipf_half(b, start + 6) & 0x2000;
-		if (!later)
-			return;
-		if (p->proto == IPPROTO_TCP && offset < 20)
-			v->attributes |= IPF_SHORT;
-		if (p->proto == IPPROTO_AH && offset < 12)
-			v->attributes |= IPF_SHORT;
-		if (offset + v->data > 65535 || !v->data || (more && v->data & 7))
-			v->attributes |= IPF_BAD;
+	v->id = ipf_half(b, start + 4);
+	if (p->fragment != WEIR_FRAGMENT_LATER)
 		return;
-	}
-	/* The last extension header of a later fragment; in first ones it is most often. */
-	header = p->transport_offset - 8;
-	more = ipf_byte(b, header + 3) & 1;
-	v->id = ipf_half(b, header + 4) << 16 | ipf_half(b, header + 6);
-	if ((more && p->length & 7) || offset + v->data > 65535)
+	if (p->proto == IPPROTO_TCP && offset < 20)
+		v->attributes |= IPF_SHORT;
+	if (p->proto == IPPROTO_AH && offset < 12)
+		v->attributes |= IPF_SHORT;
+	if (offset + v->data > 65535 || !v->data || (more && v->data & 7))
 		v->attributes |= IPF_BAD;
 }
 
@@ -384,9 +391,9 @@ __noinline int ipf_see(const struct weir_seen *seen, const struct weir_packet *p
 		v->attributes |= IPF_FRAG;
 	if (p->fragment == WEIR_FRAGMENT_LATER)
 		v->attributes |= IPF_FRAG_BODY;
-	if (v->attributes & IPF_FRAG)
-		ipf_fragment(b, p, v, start);
 	if (p->family == 4) {
+		if (v->attributes & IPF_FRAG)
+			ipf_fragment(b, p, v, start);
 		if ((__u32)p->dst[1] >> 28 == 0xe)
 			v->attributes |= IPF_MCAST | IPF_MBCAST;
 		if (p->transport_offset > start + 20 && p->transport_offset <= b->have)
@@ -394,13 +401,10 @@ __noinline int ipf_see(const struct weir_seen *seen, const struct weir_packet *p
 	} else {
 		if (p->dst[0] >> 56 == 0xff)
 			v->attributes |= IPF_MCAST | IPF_MBCAST;
-		/* A mobility header is one of these here, and a protocol elsewhere. */
-		bool mobile = p->proto == IPPROTO_MOBILITY;
-		__u32 last = p->proto;
+		__u32 last = p->proto, next = ipf_byte(b, start + 6);
 
-		if (mobile || p->transport_offset > start + 40)
-			last = ipf_extensions(b, v, ipf_byte(b, start + 6), start + 40,
-					      mobile ? end : p->transport_offset);
+		if (is_extension(WEIR_POLICY_READS_IPF, next))
+			last = ipf_extensions(b, v, next, start + 40, end);
 		if (last == IPPROTO_IPV6_IN || last == IPPROTO_NONE || last == IPPROTO_ESP)
 			v->headers |= ipf_header_bit(last);
 	}

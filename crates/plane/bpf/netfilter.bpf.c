@@ -63,6 +63,7 @@ static __noinline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
 	w->seen.bytes.wire = skb->len;
 	w->seen.bytes.have = skb->len - skb->data_len;
 	w->seen.bytes.zero = c->zero;
+	w->seen.bytes.reading = c->slot_hooks[w->slot & 1] & WEIR_READINGS;
 	broken = parse_at(&w->packet, &w->seen.bytes, pf);
 	if (skb->data_len &&
 	    (weir_may(WEIR_FEATURE_PAYLOAD) ||

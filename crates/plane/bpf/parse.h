@@ -13,21 +13,14 @@
 #include "abi.h"
 #include "kernel.h"
 #include "options.h"
+#include "reading.h"
 
 #define WEIR_EXTENSIONS_MAX 8	/* IPv6 extension headers looked at */
-
 /*
- * Readable bytes of a packet: `have` at address `base`, of `wire` that the packet has. `zero` is 0
- * read from a map: added to a constant it keeps the verifier from knowing the constant, and so
- * from following every later test of the field once for each value that it may have.
+ * Bytes of the longest IPv6 packet that is no jumbogram (RFC 2675). What says no length and is
+ * longer is a segment that isn't cut up yet.
  */
-struct weir_bytes {
-	__u64 base;
-	__u32 have;
-	__u32 wire;
-	__u32 zero;
-	__u32 reserved;
-};
+#define WEIR_LENGTH_MAX (40 + 0xffff)
 
 #define IPV4_AT(a) ((const struct iphdr___local *)bpf_rdonly_cast( \
 	(const void *)(a), bpf_core_type_id_kernel(struct iphdr___local)))
@@ -107,6 +100,9 @@ static __always_inline void parse_tcp(const struct weir_bytes *b,
 	p->window = bpf_ntohs(h->in6_u.u6_addr16[7]);
 	if (header < 20 || header > available) {
 		p->malformed = 1 + b->zero;
+		/* IPFilter looks no further than to the length. */
+		if (header < 20 && b->reading & WEIR_POLICY_READS_IPF)
+			p->tcp_flags = 0;
 		return;
 	}
 	p->tcp_options = header - 20;
@@ -118,21 +114,28 @@ static __always_inline void parse_tcp(const struct weir_bytes *b,
 static __always_inline void parse_transport(const struct weir_bytes *b, __u32 end, bool inner,
 					    struct weir_packet *p)
 {
-	__u32 at = p->transport_offset, needs = transport_needs(p->proto, inner);
 	__u32 readable = end < b->have ? end : b->have;
 	const struct in6_addr___local *h;
+	__u32 at = p->transport_offset;
 	__u32 word;
+	int needs;
 
 	p->transport = WEIR_TRANSPORT_NONE + b->zero;
 	if (p->fragment == WEIR_FRAGMENT_LATER) {
-		/* RFC 3128; ip6_tables counts offsets in bytes, so there this never happens. */
-		if (p->proto == IPPROTO_TCP && p->fragment_offset == 1 && p->family == 4)
+		/*
+		 * RFC 3128; ip6_tables counts offsets in bytes, so there this never happens.
+		 * IPFilter has rules for it (`with short`).
+		 */
+		if (p->proto == IPPROTO_TCP && p->fragment_offset == 1 && p->family == 4 &&
+		    !(b->reading & WEIR_POLICY_READS_IPF))
 			p->transport = WEIR_TRANSPORT_SHORT + b->zero;
 		return;
 	}
+	needs = !inner && b->reading ? weir_reading_needs(b, p, end) :
+				       (int)transport_needs(p->proto, inner);
 	if (!needs)
 		return;
-	if (at + needs > readable) {
+	if (needs < 0 || at + needs > readable) {
 		p->transport = WEIR_TRANSPORT_SHORT + b->zero;
 		return;
 	}
@@ -143,7 +146,8 @@ static __always_inline void parse_transport(const struct weir_bytes *b, __u32 en
 	case IPPROTO_ICMPV6:
 		p->transport = WEIR_TRANSPORT_ICMP + b->zero;
 		p->src_port = word >> 16;
-		if (icmp_is_query(p->proto, word >> 24))
+		/* ipfw doesn't need the identifier to be there. */
+		if (icmp_is_query(p->proto, word >> 24) && at + 8 <= readable)
 			p->dst_port = bpf_ntohs(h->in6_u.u6_addr16[2]);
 		return;
 	case IPPROTO_AH:
@@ -204,19 +208,16 @@ static __always_inline int parse_ipv4(const struct weir_bytes *b, __u32 start, b
 	return 0;
 }
 
-static __always_inline bool is_extension(__u8 proto)
-{
-	return proto == IPPROTO_HOPOPTS || proto == IPPROTO_ROUTING || proto == IPPROTO_FRAGMENT ||
-	       proto == IPPROTO_AH || proto == IPPROTO_DSTOPTS;
-}
-
 /*
  * Walk the extension headers. Returns 1 when the upper-layer protocol was reached; if not, the
- * chain is cut short or too long, and p->proto is where it stopped. A function of its own because
- * few packets need it.
+ * chain is cut short or too long, and p->proto is where it stopped. For IPFilter there is nothing
+ * behind a header that is cut short or can't be. A function of its own because few packets need it.
+ * `reading`: as in struct weir_bytes.
  */
-__noinline int weir_parse_extensions(const struct weir_bytes *b, struct weir_packet *p, __u32 end)
+__noinline int weir_parse_extensions(const struct weir_bytes *b, struct weir_packet *p, __u32 end,
+				     __u32 reading)
 {
+	bool ipf = reading & WEIR_POLICY_READS_IPF;
 	__u32 readable, at;
 
 	if (!b || !p)
@@ -230,16 +231,23 @@ __noinline int weir_parse_extensions(const struct weir_bytes *b, struct weir_pac
 		__u32 size;
 
 		p->transport_offset = at;
-		if (!is_extension(next))
+		if (!is_extension(reading, next))
 			return 1;
-		if (at + 8 > readable)
-			return 0;
+		if (at + extension_needs(reading, next) > readable) {
+			if (!ipf || at + 8 <= end)
+				return 0;
+			p->proto = IPPROTO_NONE;
+			if (next == IPPROTO_FRAGMENT)
+				p->fragment = WEIR_FRAGMENT_FIRST + b->zero;
+			return 1;
+		}
 		h = BYTES_AT(b->base + at);
 		size = (h->in6_u.u6_addr8[1] + 1) * 8;
 		p->proto = h->in6_u.u6_addr8[0];
 		if (next == IPPROTO_AH) {
 			size = (h->in6_u.u6_addr8[1] + 2) * 4;
-		} else if (next == IPPROTO_ROUTING && !p->has_routing) {
+		} else if (next == IPPROTO_ROUTING &&
+			   (!p->has_routing || unknown_route(b, reading, at))) {
 			p->has_routing = 1 + b->zero;
 			p->routing_type = h->in6_u.u6_addr8[2];
 			p->routing_left = h->in6_u.u6_addr8[3];
@@ -253,8 +261,13 @@ __noinline int weir_parse_extensions(const struct weir_bytes *b, struct weir_pac
 				p->transport_offset = at + 8;
 				return 1;
 			}
-			if (word & 1)
+			/* IPFilter's `frag` is a header of this kind, also of a whole packet. */
+			if (word & 1 || ipf)
 				p->fragment = WEIR_FRAGMENT_FIRST + b->zero;
+		}
+		if (ipf && (at + size > end || (next == IPPROTO_ROUTING && is_odd_route(b, at)))) {
+			p->proto = IPPROTO_NONE;
+			return 1;
 		}
 		at += size;
 	}
@@ -266,6 +279,7 @@ __noinline int weir_parse_extensions(const struct weir_bytes *b, struct weir_pac
 static __always_inline int parse_ipv6(const struct weir_bytes *b, __u32 start, bool inner,
 				      struct weir_packet *p)
 {
+	__u32 reading = inner ? 0 : b->reading;
 	const struct ipv6hdr___local *h;
 	__u32 total;
 	__u16 first;
@@ -289,7 +303,10 @@ static __always_inline int parse_ipv6(const struct weir_bytes *b, __u32 start, b
 	p->dst[1] = bpf_be64_to_cpu(*(const __u64 *)&h->daddr.in6_u.u6_addr32[2]);
 	p->fragment = WEIR_FRAGMENT_WHOLE + b->zero;
 	p->transport_offset = start + 40;
-	if (is_extension(p->proto) && !weir_parse_extensions(b, p, start + total)) {
+	/* What says no length is a jumbogram for IPFilter, of which it handles none. */
+	if ((reading & WEIR_POLICY_READS_IPF && !h->payload_len && total <= WEIR_LENGTH_MAX) ||
+	    (is_extension(reading, p->proto) &&
+	     !weir_parse_extensions(b, p, start + total, reading))) {
 		p->transport = WEIR_TRANSPORT_SHORT + b->zero;
 		return 0;
 	}

@@ -16,27 +16,14 @@ FLAT_ARRAY(tallies, WEIR_SCRATCH_COUNT, sizeof(struct weir_tally));
 /* Whether a packet can be short: then IPFilter's view of it says. */
 static __always_inline bool tally_may_be_short(const struct weir_packet *p)
 {
-	if (p->transport == WEIR_TRANSPORT_SHORT || p->malformed ||
-	    p->fragment == WEIR_FRAGMENT_LATER)
+	if (p->transport == WEIR_TRANSPORT_SHORT || p->fragment == WEIR_FRAGMENT_LATER)
 		return true;
+	/* Of the last, a chain of headers that is cut short has nothing behind it. */
 	return p->proto == IPPROTO_ICMP || p->proto == IPPROTO_ICMPV6 || p->proto == IPPROTO_AH ||
-	       p->proto == IPPROTO_GRE;
+	       (p->proto == IPPROTO_UDP && p->transport == WEIR_TRANSPORT_NONE) ||
+	       p->proto == IPPROTO_NONE;
 }
 #endif
-
-/* Whether IPFilter drops the packet in front of its lists: policy::dialect::ipf::lower::around. */
-static __always_inline bool tally_is_unreadable(const struct weir_packet *p)
-{
-	__u32 data = p->length - (p->family == 4 ? 20 : 40);
-
-	if (p->fragment == WEIR_FRAGMENT_LATER)
-		return false;
-	if (p->proto == IPPROTO_UDP)
-		return data >= 4 && data < 8;
-	return p->transport == WEIR_TRANSPORT_SHORT &&
-	       (p->proto == IPPROTO_TCP || p->proto == IPPROTO_ESP ||
-		p->proto == (p->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6));
-}
 
 /* What was noted on the packet's way. Verified on its own. */
 __noinline int weir_tally_noted(struct walk *w, __u32 place, __u32 accepted)
@@ -108,7 +95,8 @@ static __always_inline void tally(const struct weir_control *c, struct weir_scra
 			w->noted[WEIR_NOTED_SHORT] = 1;
 	}
 #endif
-	if (!accepted && tally_is_unreadable(&w->packet))
+	/* Dropped in front of the lists: policy::dialect::ipf::lower::around. */
+	if (!accepted && w->packet.transport == WEIR_TRANSPORT_SHORT)
 		w->noted[WEIR_NOTED_BAD] = 1;
 	if (tally_is_noted(w))
 		weir_tally_noted(w, place, accepted);

@@ -30,6 +30,10 @@ pub const FRAMES: u32 = 1 << 5;
 pub const ANSWERS_PASS: u32 = 1 << 6;
 /// Of those the resets do.
 pub const RESETS_PASS: u32 = 1 << 7;
+/// Headers are read as IPFilter reads them ([`weir_policy::model::Reading`]).
+pub const READS_IPF: u32 = 1 << 13;
+/// As ipfw does.
+pub const READS_IPFW: u32 = 1 << 14;
 /// Fragments of IPv4 are put together before the hooks.
 pub const DEFRAGMENT_V4: u32 = 1 << 16;
 /// Fragments of IPv6 are.

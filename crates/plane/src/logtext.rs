@@ -348,6 +348,7 @@ fn spi(out: &mut String, header: &[u8], protocol: u8) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use weir_engine::packet;
+    use weir_policy::model::Reading;
 
     use super::*;
     use crate::events::Kind;
@@ -371,7 +372,7 @@ mod tests {
             in_iface: "eth0".into(),
             out_iface: String::new(),
             link: vec![2, 0, 0, 0, 9, 1, 2, 0, 0, 0, 9, 2, 8, 0],
-            key: packet::parse(&bytes, bytes.len() as u32).expect("a packet"),
+            key: packet::parse(&bytes, bytes.len() as u32, Reading::Linux).expect("a packet"),
             length: bytes.len() as u32,
             bytes,
         }

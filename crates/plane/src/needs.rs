@@ -5,8 +5,8 @@
 //! flows: so does iptables, whose port matches see the first fragment alone.
 
 use weir_policy::model::{
-    Answers, ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, ReversePath, Root, Rule,
-    Table, Test,
+    Answers, ChainId, Cond, Family, Flow, HistoryKind, Hook, Op, Policy, Reading, ReversePath,
+    Root, Rule, Table, Test,
 };
 
 use crate::hooks;
@@ -142,6 +142,11 @@ impl Needs {
             Answers::Judged => 0,
             Answers::ResetsPass => hooks::RESETS_PASS,
             Answers::Pass => hooks::ANSWERS_PASS,
+        };
+        needs.bits |= match policy.reading {
+            Reading::Linux => 0,
+            Reading::Ipf => hooks::READS_IPF,
+            Reading::Ipfw => hooks::READS_IPFW,
         };
         for root in needs.roots.clone() {
             needs.bits |= match root.is_of_frames() {

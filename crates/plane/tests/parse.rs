@@ -4,7 +4,7 @@ use fastrand::Rng;
 use weir_engine::packet;
 use weir_plane::load::Capacity;
 use weir_plane::testrun::TestRun;
-use weir_policy::model::Family;
+use weir_policy::model::{Family, Reading};
 
 /// Bytes of a packet: plausible headers by hand, so that nothing of the engine's own builder is
 /// taken for granted, then changed at random.
@@ -168,7 +168,7 @@ fn parsers_agree_on_a_quarter_million_packets() {
         };
         let bytes = random_bytes(&mut random, family);
         let (outer, inner) = run.parse(family, &bytes).expect("test run");
-        let mut wanted = packet::parse(&bytes, bytes.len() as u32);
+        let mut wanted = packet::parse(&bytes, bytes.len() as u32, Reading::Linux);
         if let Some(key) = &mut wanted {
             key.hook = 3;
         }

@@ -20,7 +20,7 @@ use weir_policy::compare::{
     Unknown, Valuation, Values, Walk, Who, compare, judge,
 };
 use weir_policy::eval::Path;
-use weir_policy::model::{Cond, CtState, Family, Hook, Policy, Rule, RuleId, Verdict};
+use weir_policy::model::{Cond, CtState, Family, Hook, Policy, Reading, Rule, RuleId, Verdict};
 
 const NODES: usize = 16_000_000;
 const STATES: [CtState; 5] = [
@@ -157,7 +157,12 @@ fn one_policy(seed: u64, shape: Shape, packets: u64) -> u64 {
                     Who::Rule(_, id) => Some(RuleId(id)),
                     _ => None,
                 };
-                let context = || format!("seed {seed} {path:?} {:?}", v.packet(&space, path));
+                let context = || {
+                    format!(
+                        "seed {seed} {path:?} {:?}",
+                        v.packet(&space, path, Reading::Linux)
+                    )
+                };
                 assert_eq!((said, by), (judged.verdict, judged.by), "{}", context());
                 if said == Verdict::Accept {
                     let came = |field: Field| v.get(field) as u32;
@@ -167,7 +172,7 @@ fn one_policy(seed: u64, shape: Shape, packets: u64) -> u64 {
                 }
                 let other = states.get(space.diagram.number_at(undecided, &v)).unwrap();
                 assert_eq!(other.verdict, state.verdict, "{}", context());
-                let back = v.packet(&space, path);
+                let back = v.packet(&space, path, Reading::Linux);
                 let mut again = Valuation::of(&space, &back, v.state(), v.connmark()).unwrap();
                 again.holds.clone_from(&v.holds);
                 assert_eq!(again, v, "{}", context());
@@ -340,7 +345,7 @@ impl Tried<'_> {
                 continue;
             };
             all.packets += 1;
-            let packet = v.packet(&journey.space, journey.path);
+            let packet = v.packet(&journey.space, journey.path, Reading::Linux);
             let context = || format!("seed {}: {packet:?}", self.seed);
             assert_eq!(whole.differs(&v), Some(reported), "{}", context());
             let class = journey.differences.iter().find(|d| holds(&d.class, &v));

@@ -9,7 +9,7 @@ use weir_engine::packet::{Arrival, build, settle};
 use weir_engine::run::{Reference, Runner};
 use weir_plane::testrun::TestRun;
 use weir_policy::eval::{Evaluator, Judgement, Passage};
-use weir_policy::model::{Family, Hook, Op, Packet, Policy, RuleId, Transport, Verdict};
+use weir_policy::model::{Family, Hook, Op, Packet, Policy, Reading, RuleId, Transport, Verdict};
 
 use crate::dress::Dress;
 use crate::random::PacketSource;
@@ -181,7 +181,11 @@ impl Comparison<'_> {
             };
             let hook = self.hooks[number / 2 % self.hooks.len()];
             let dress = self.dressed.then(|| Dress::new(&mut rng));
-            let (packet, bytes) = on_the_wire(source.conversation(family, hook), dress)?;
+            let (packet, bytes) = on_the_wire(
+                source.conversation(family, hook),
+                dress,
+                self.policy.reading,
+            )?;
             let place = || format!("packet {number} (seed {}) {packet:?}", self.seed);
             let meant = both.judge(&packet, now_ms, &place)?;
             tally.note(&meant);
@@ -272,7 +276,11 @@ impl Comparison<'_> {
 }
 
 /// The packet as its bytes say it, and these: what cannot be written is put right first.
-fn on_the_wire(mut packet: Packet, dress: Option<Dress>) -> Result<(Packet, Vec<u8>), Mismatch> {
+fn on_the_wire(
+    mut packet: Packet,
+    dress: Option<Dress>,
+    reading: Reading,
+) -> Result<(Packet, Vec<u8>), Mismatch> {
     settle(&mut packet);
     let mut bytes = build(&packet, usize::MAX).map_err(|e| Mismatch(format!("{e}: {packet:?}")))?;
     if let Some(dress) = dress {
@@ -280,7 +288,7 @@ fn on_the_wire(mut packet: Packet, dress: Option<Dress>) -> Result<(Packet, Vec<
         dress.put_on(&mut bytes);
         packet.length += (bytes.len() - before) as u32;
     }
-    match weir_engine::packet::packet(&bytes, packet.length, &Arrival::of(&packet)) {
+    match weir_engine::packet::packet(&bytes, packet.length, &Arrival::of(&packet), reading) {
         Some(read) => Ok((read, bytes)),
         None => Err(Mismatch(format!("its bytes are refused: {packet:?}"))),
     }

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod compare;
+pub mod cut;
 pub mod dress;
 pub mod equality;
 pub mod netns;

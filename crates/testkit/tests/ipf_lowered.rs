@@ -14,7 +14,7 @@ use weir_policy::dialect::ipf::lower::{LowerOptions, lower};
 use weir_policy::dialect::ipf::{ParseOptions, parse, pool};
 use weir_policy::eval::ipf::{Evaluator as Meaning, Outcome, Settings, Tables, candidates};
 use weir_policy::eval::{Evaluator, Passage};
-use weir_policy::model::{Family, Hook, Policy, RejectKind, SourceId, Verdict};
+use weir_policy::model::{Family, Hook, Policy, Reading, RejectKind, SourceId, Verdict};
 use weir_policy::syntax::Sources;
 use weir_testkit::equality::Comparison;
 use weir_testkit::random::PacketSource;
@@ -238,7 +238,13 @@ fn lowered_rules_mean_what_their_own_evaluator_says() {
             let mut made = source.packet(family, hook);
             settle(&mut made);
             let bytes = build(&made, usize::MAX).expect("a settled packet can be built");
-            let met = packet(&bytes, bytes.len() as u32, &Arrival::of(&made)).expect("it parses");
+            let met = packet(
+                &bytes,
+                bytes.len() as u32,
+                &Arrival::of(&made),
+                Reading::Ipf,
+            )
+            .expect("it parses");
             let out = hook != Hook::Prerouting;
             let interface = if out { &met.out_iface } else { &met.in_iface };
             let own = ipf_packet(&bytes, out, interface, LinkClass::default());

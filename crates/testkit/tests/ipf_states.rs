@@ -21,7 +21,7 @@ use weir_policy::dialect::ipf::words::attribute;
 use weir_policy::dialect::ipf::{Language, ParseOptions, parse};
 use weir_policy::eval::ipf::{Evaluator as Meaning, IpfPacket, Outcome, Settings, Tables};
 use weir_policy::eval::{Evaluator, Passage};
-use weir_policy::model::{Hook, Lifetimes, Packet, Policy, Verdict, handling};
+use weir_policy::model::{Hook, Lifetimes, Packet, Policy, Reading, Verdict, handling};
 use weir_policy::syntax::Sources;
 use weir_testkit::seeds::{seeds, setting};
 
@@ -262,7 +262,13 @@ fn on_the_wire(mut made: Packet, options: &[u8]) -> (Packet, Vec<u8>) {
     settle(&mut made);
     let mut bytes = build(&made, usize::MAX).expect("a settled packet can be built");
     talk::put_options(&mut bytes, options);
-    let met = packet(&bytes, bytes.len() as u32, &Arrival::of(&made)).expect("it parses");
+    let met = packet(
+        &bytes,
+        bytes.len() as u32,
+        &Arrival::of(&made),
+        Reading::Ipf,
+    )
+    .expect("it parses");
     (met, bytes)
 }
 

@@ -21,8 +21,8 @@ use weir_plane::testrun::TestRun;
 use weir_policy::dialect::ipfw::lower::{Options as Lowering, lower};
 use weir_policy::dialect::ipfw::{NoNames, Settings, read as read_rules};
 use weir_policy::eval::Passage;
-use weir_policy::eval::ipfw::{Carried, Judgement as Meant, Pass, Unjudged};
-use weir_policy::model::{Family, Hook, Packet, Root, Transport, Verdict};
+use weir_policy::eval::ipfw::{Carried, Judgement as Meant, Pass};
+use weir_policy::model::{Family, Hook, Packet, Reading, Root, Verdict};
 use weir_policy::syntax::Sources;
 use weir_testkit::dress::Dress;
 use weir_testkit::random::PacketSource;
@@ -111,7 +111,6 @@ impl Both<'_> {
         };
         let held = match held {
             Read::NotIp => None,
-            Read::Dropped(Unjudged::CutShort) if seen.transport == Transport::None => return None,
             Read::Dropped(why) => return Some((Meant::dropped(why), Carried::default())),
             Read::Packet(held) => Some(*held),
         };
@@ -186,7 +185,7 @@ fn run(seed: u64, kernel: Option<&TestRun>, tally: &mut Tally) {
         if kernel.is_some() && is_refused(&sent.bytes) {
             continue;
         }
-        let Some(mut seen) = frame(&sent.bytes, &sent.arrival) else {
+        let Some(mut seen) = frame(&sent.bytes, &sent.arrival, Reading::Ipfw) else {
             continue;
         };
         let Some((meant, carried)) = both.meant(&mut sent, &mut seen) else {

@@ -15,9 +15,9 @@ use weir_engine::packet::ipfw::{Met, Read, read};
 use weir_engine::packet::{Arrival, build, packet, settle};
 use weir_policy::dialect::ipfw::lower::{Options as Lowering, lower};
 use weir_policy::dialect::ipfw::{NoNames, Settings, read as read_rules};
-use weir_policy::eval::ipfw::{Carried, HostAddress, Judgement as Meant, Pass, Unjudged};
+use weir_policy::eval::ipfw::{Carried, HostAddress, Judgement as Meant, Pass};
 use weir_policy::eval::{Judgement, Passage};
-use weir_policy::model::{Family, Hook, Packet, Transport};
+use weir_policy::model::{Family, Hook, Packet, Reading};
 use weir_policy::syntax::Sources;
 use weir_testkit::dress::Dress;
 use weir_testkit::equality::Comparison;
@@ -40,7 +40,13 @@ impl Both<'_> {
     fn judge(&mut self, made: &Packet, rng: &mut Rng) -> Option<(Meant, Carried, Judgement)> {
         let mut bytes = build(made, usize::MAX).expect("a settled packet can be built");
         Dress::new(rng).put_on(&mut bytes);
-        let mut met = packet(&bytes, bytes.len() as u32, &Arrival::of(made)).expect("it parses");
+        let mut met = packet(
+            &bytes,
+            bytes.len() as u32,
+            &Arrival::of(made),
+            Reading::Ipfw,
+        )
+        .expect("it parses");
         let pass = match made.hook {
             Hook::Prerouting => Pass::In,
             _ => Pass::Out,
@@ -55,7 +61,6 @@ impl Both<'_> {
         let mut carried = Carried::default();
         let meant = match read(&bytes, bytes.len() as u32, &place, &self.set.settings) {
             Read::NotIp => return None,
-            Read::Dropped(Unjudged::CutShort) if met.transport == Transport::None => return None,
             Read::Dropped(why) => Meant::dropped(why),
             Read::Packet(mut own) => {
                 own.owner = met.owner;

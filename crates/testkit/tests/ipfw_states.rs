@@ -22,7 +22,7 @@ use weir_policy::eval::ipfw::{
     Carried, Effect, Evaluator as Meaning, Judgement as Meant, Outcome, Pass, Way,
 };
 use weir_policy::eval::{Evaluator, Judgement, Passage};
-use weir_policy::model::{Family, Hook, Op, Packet, RuleId, Transport, Verdict};
+use weir_policy::model::{Family, Hook, Op, Packet, Reading, RuleId, Transport, Verdict};
 use weir_testkit::random::ipfw::lowered;
 use weir_testkit::seeds::{seeds, setting};
 
@@ -110,7 +110,13 @@ impl Judges<'_> {
         settle(&mut made);
         let mut bytes = build(&made, usize::MAX).expect("a settled packet can be built");
         talk::put_options(&mut bytes, sent.options);
-        let met = packet(&bytes, bytes.len() as u32, &Arrival::of(&made)).expect("it parses");
+        let met = packet(
+            &bytes,
+            bytes.len() as u32,
+            &Arrival::of(&made),
+            Reading::Ipfw,
+        )
+        .expect("it parses");
         let before = self.meaning.states.len();
         let Some((meant, carried)) = self.meant(&met, &bytes, now_ms) else {
             return Ok(());

@@ -29,7 +29,7 @@ use weir_policy::dialect::ipfw::{Ruleset, read};
 use weir_policy::eval::ipfw::{HostAddress, Packet, Pass};
 use weir_policy::eval::{Evaluator, Judgement, Locals, Passage};
 use weir_policy::model::{
-    Family, Hook, PacketType, Policy, RangeSet, Root, RuleId, SourceId, Verdict,
+    Family, Hook, PacketType, Policy, RangeSet, Reading, Root, RuleId, SourceId, Verdict,
 };
 use weir_policy::syntax::Sources;
 use weir_testkit::random::ipfw::ways_back;
@@ -200,8 +200,8 @@ impl Run<'_> {
         let mut arrival = arrival(packet, mark);
         arrival.handling = ways_back(&self.case.host, packet);
         let met = match packet.layer2 {
-            true => frame(&bytes, &arrival),
-            false => model_packet(&bytes, bytes.len() as u32, &arrival),
+            true => frame(&bytes, &arrival, Reading::Ipfw),
+            false => model_packet(&bytes, bytes.len() as u32, &arrival, Reading::Ipfw),
         };
         let Some(met) = met else {
             self.note("left out: no bytes say this packet");

@@ -1,7 +1,7 @@
 //! Packets survive the wire: written as bytes and parsed again, they say the same.
 
 use weir_engine::packet::{Arrival, beside, build, key_of, packet, settle};
-use weir_policy::model::{Family, Hook, Transport};
+use weir_policy::model::{Family, Hook, Reading, Transport};
 use weir_testkit::random::{PacketSource, Shape, policy};
 
 #[test]
@@ -28,10 +28,10 @@ fn bytes_and_fields_agree() {
             made.aside.bytes.clone_from(&bytes);
             let known = key_of(&made);
             beside::tell(&mut made.aside, &bytes, &known);
-            let read = packet(&bytes, made.length, &Arrival::of(&made));
+            let read = packet(&bytes, made.length, &Arrival::of(&made), Reading::Linux);
             assert_eq!(read.as_ref(), Some(&made), "seed {seed}, packet {n}");
-            let key =
-                weir_engine::packet::parse::parse(&bytes, made.length).expect("parsed before");
+            let key = weir_engine::packet::parse::parse(&bytes, made.length, Reading::Linux)
+                .expect("parsed before");
             let mut expected = key_of(&made);
             // The program, not the parser, knows these.
             (expected.hook, expected.packet_type, expected.mark) =

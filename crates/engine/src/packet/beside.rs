@@ -74,14 +74,15 @@ fn extensions(data: &[u8], p: &Key) -> u8 {
         if at >= usize::from(p.transport_offset) {
             break;
         }
-        let Some(header) = data.get(at..at + 8) else {
+        // A routing header was reached, so it has its type.
+        let Some(header) = data.get(at..).filter(|rest| rest.len() >= 2) else {
             break;
         };
-        bits |= match (next, header[2]) {
+        bits |= match (next, header.get(2)) {
             (proto::FRAGMENT, _) => 0x01,
             (proto::HOPOPTS, _) => 0x02,
-            (proto::ROUTING, 0) => 0x44,
-            (proto::ROUTING, 2) => 0x84,
+            (proto::ROUTING, Some(0)) => 0x44,
+            (proto::ROUTING, Some(2)) => 0x84,
             (proto::ROUTING, _) => 0x04,
             (proto::AH, _) => 0x08,
             _ => 0x20,

@@ -1,6 +1,6 @@
 //! Between [`Key`], bytes and [`Packet`].
 
-use weir_policy::model::{Facts, Family, Fragment, Hook, Packet, PacketType, Transport};
+use weir_policy::model::{Facts, Family, Fragment, Hook, Packet, PacketType, Reading, Transport};
 
 use super::key::{Key, fragment, transport};
 use super::{beside, parse};
@@ -70,9 +70,9 @@ impl Arrival {
 }
 
 /// The packet in these bytes (from the network header on), of `wire` bytes in all; `None` when
-/// there is no valid IPv4 or IPv6 header.
-pub fn packet(data: &[u8], wire: u32, arrival: &Arrival) -> Option<Packet> {
-    let key = parse::parse(data, wire)?;
+/// there is no valid IPv4 or IPv6 header. `reading`: that of the policy that it comes to.
+pub fn packet(data: &[u8], wire: u32, arrival: &Arrival, reading: Reading) -> Option<Packet> {
+    let key = parse::parse(data, wire, reading)?;
     let about = parse::embedded(data, wire, &key).map(|inner| {
         // Nothing beyond 8 bytes of its transport header is looked at.
         Box::new(from_key(&inner, &[], &Arrival::at(arrival.hook), None))

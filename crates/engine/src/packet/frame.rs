@@ -8,7 +8,7 @@
 
 use super::convert::{Arrival, packet};
 use super::parse;
-use weir_policy::model::{Facts, Family, Fragment, Frame, Packet, Transport};
+use weir_policy::model::{Facts, Family, Fragment, Frame, Packet, Reading, Transport};
 
 const ETHERNET: usize = 14;
 const TAG: usize = 4;
@@ -50,15 +50,15 @@ pub fn header(bytes: &[u8]) -> Option<(Frame, usize)> {
 /// The frame in these bytes; `None` when its header is cut short. The arrival's hook is one of
 /// [`weir_policy::model::Root`]'s for frames.
 #[must_use]
-pub fn frame(bytes: &[u8], arrival: &Arrival) -> Option<Packet> {
+pub fn frame(bytes: &[u8], arrival: &Arrival, reading: Reading) -> Option<Packet> {
     let (mut frame, at) = header(bytes)?;
     let inside = &bytes[at..];
     let length = inside.len() as u32;
     let held = matches!(frame.kind, IPV4 | IPV6)
-        .then(|| parse::parse(inside, length))
+        .then(|| parse::parse(inside, length, reading))
         .flatten()
         .filter(|key| key.family == 6 || u32::from(key.transport_offset) <= length)
-        .and_then(|_| packet(inside, length, arrival));
+        .and_then(|_| packet(inside, length, arrival, reading));
     frame.bare = held.is_none();
     let mut packet = held.unwrap_or_else(|| bare(length, arrival));
     packet.aside.frame = Some(frame);
@@ -102,7 +102,7 @@ mod tests {
         let mut bytes = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1];
         bytes.extend_from_slice(kind);
         bytes.extend_from_slice(inside);
-        frame(&bytes, &Arrival::at(Hook::Input)).expect("a whole header")
+        frame(&bytes, &Arrival::at(Hook::Input), Reading::Ipfw).expect("a whole header")
     }
 
     #[test]
@@ -132,6 +132,9 @@ mod tests {
         ip[0] = 0x4f;
         let long = of(&[8, 0], &ip);
         assert_eq!((kind(&long), long.length), (Some((0x0800, true)), 28));
-        assert_eq!(frame(&[0; 13], &Arrival::at(Hook::Input)), None);
+        assert_eq!(
+            frame(&[0; 13], &Arrival::at(Hook::Input), Reading::Ipfw),
+            None
+        );
     }
 }

@@ -455,7 +455,7 @@ impl Reader<'_> {
 }
 
 /// Combinations of TCP flags that no healthy host sends.
-fn bad_flags(flags: u8, urgent: u16) -> bool {
+pub(super) fn bad_flags(flags: u8, urgent: u16) -> bool {
     const FIN: u8 = 1;
     const SYN: u8 = 2;
     const RST: u8 = 4;

@@ -10,7 +10,7 @@
 use super::{Arrival, packet};
 use weir_policy::dialect::ipfw::Settings;
 use weir_policy::eval::ipfw::{Ip, Packet, Pass, Tcp, Unjudged, Upper, proto};
-use weir_policy::model::{Family, Hook};
+use weir_policy::model::{Family, Hook, Reading};
 
 /// IPv6 extension headers and other next headers.
 mod next {
@@ -135,7 +135,7 @@ fn quoted(data: &[u8], wire: u32, met: &Met) -> Option<Box<Packet>> {
     let mut arrival = Arrival::at(hook);
     arrival.in_iface.clone_from(&met.recv);
     arrival.out_iface.clone_from(&met.xmit);
-    Packet::quoted(&packet(data, wire, &arrival)?, met.pass)
+    Packet::quoted(&packet(data, wire, &arrival, Reading::Linux)?, met.pass)
 }
 
 /// A frame that holds no IP packet, or any frame, judged at the link layer.

@@ -12,6 +12,7 @@ pub mod ipf;
 pub mod ipfw;
 pub mod key;
 pub mod parse;
+mod reading;
 
 pub use build::{BuildError, build, settle};
 pub use convert::{Arrival, key_of, packet};

@@ -4,8 +4,12 @@
 //! Sources: RFC 791, 8200, 9293, 768, 792, 4443, 4302, 4303, 9260.
 
 use super::key::{Key, fragment, transport};
-use weir_policy::model::SctpChunk;
+use super::reading;
+use weir_policy::model::{Reading, SctpChunk};
 
+/// Bytes of the longest IPv6 packet that is no jumbogram (RFC 2675). What says no length and is
+/// longer is a segment that isn't cut up yet.
+const LENGTH_MAX: u32 = 40 + 0xffff;
 /// IPv6 extension headers looked at.
 pub const EXTENSIONS_MAX: usize = 8;
 
@@ -37,6 +41,10 @@ pub mod proto {
     pub const FRAGMENT: u8 = 44;
     /// IPv6 destination options.
     pub const DSTOPTS: u8 = 60;
+    /// No next header (RFC 8200 section 4.7).
+    pub const NONE: u8 = 59;
+    /// Mobility header (RFC 6275): an extension header as IPFilter reads it.
+    pub const MOBILITY: u8 = 135;
 }
 
 /// Readable bytes of a packet, of `wire` that the packet has.
@@ -46,16 +54,18 @@ pub struct Bytes<'a> {
     pub data: &'a [u8],
     /// Bytes that the packet has, also where `data` was cut off.
     pub wire: u32,
+    /// As whose language they are read.
+    pub reading: Reading,
 }
 
 impl Bytes<'_> {
-    fn have(&self) -> u32 {
+    pub(super) fn have(&self) -> u32 {
         self.data.len() as u32
     }
-    fn u8(&self, at: u32) -> u8 {
+    pub(super) fn u8(&self, at: u32) -> u8 {
         self.data[at as usize]
     }
-    fn u16(&self, at: u32) -> u16 {
+    pub(super) fn u16(&self, at: u32) -> u16 {
         let at = at as usize;
         u16::from_be_bytes([self.data[at], self.data[at + 1]])
     }
@@ -112,6 +122,10 @@ fn parse_tcp(b: &Bytes, at: u32, available: u32, p: &mut Key) {
     p.window = b.u16(at + 14);
     if header < 20 || header > available {
         p.malformed = 1;
+        // IPFilter looks no further than to the length.
+        if header < 20 && b.reading == Reading::Ipf {
+            p.tcp_flags = 0;
+        }
         return;
     }
     p.tcp_options = (header - 20) as u8;
@@ -132,29 +146,39 @@ pub fn put_tcp_options(p: &mut Key, bytes: &[u8]) {
 /// The transport header at `p.transport_offset`. `end`: of the packet by its network header.
 fn parse_transport(b: &Bytes, end: u32, inner: bool, p: &mut Key) {
     let at = u32::from(p.transport_offset);
-    let needs = transport_needs(p.proto, inner);
     let readable = end.min(b.have());
     p.transport = transport::NONE;
     if p.fragment == fragment::LATER {
-        // RFC 3128; ip6_tables counts offsets in bytes, so there this never happens.
-        if p.proto == proto::TCP && p.fragment_offset == 1 && p.family == 4 {
+        // RFC 3128; ip6_tables counts offsets in bytes, so there this never happens. IPFilter has
+        // rules for it (`with short`).
+        let inside = p.proto == proto::TCP && p.fragment_offset == 1 && p.family == 4;
+        if inside && b.reading != Reading::Ipf {
             p.transport = transport::SHORT;
         }
         return;
     }
-    if needs == 0 {
-        return;
-    }
-    if at + needs > readable {
-        p.transport = transport::SHORT;
-        return;
+    let needs = match b.reading {
+        Reading::Linux => {
+            let needs = transport_needs(p.proto, inner);
+            (at + needs <= readable || needs == 0).then_some(needs)
+        }
+        reading => reading::needs(reading, b, end, p),
+    };
+    match needs {
+        Some(0) => return,
+        Some(_) => {}
+        None => {
+            p.transport = transport::SHORT;
+            return;
+        }
     }
     let word = b.u32(at);
     match p.proto {
         proto::ICMP | proto::ICMPV6 => {
             p.transport = transport::ICMP;
             p.src_port = (word >> 16) as u16;
-            if icmp_is_query(p.proto, (word >> 24) as u8) {
+            // ipfw doesn't need the identifier to be there.
+            if icmp_is_query(p.proto, (word >> 24) as u8) && at + 8 <= readable {
                 p.dst_port = b.u16(at + 4);
             }
             return;
@@ -218,28 +242,64 @@ fn parse_ipv4(b: &Bytes, start: u32, inner: bool, p: &mut Key) -> Option<()> {
     Some(())
 }
 
+/// Bytes of an extension header that must be there.
+fn extension_needs(reading: Reading, header: u8) -> u32 {
+    match header {
+        _ if reading == Reading::Ipf => 8,
+        proto::FRAGMENT => 8,
+        proto::ROUTING => 4,
+        _ => 2,
+    }
+}
+
+/// Whether the next header is an extension header.
+fn is_extension(reading: Reading, next: u8) -> bool {
+    match next {
+        proto::HOPOPTS | proto::ROUTING | proto::FRAGMENT | proto::AH | proto::DSTOPTS => true,
+        proto::MOBILITY => reading == Reading::Ipf,
+        _ => false,
+    }
+}
+
+/// A routing header of type 0 that leads further than its addresses.
+fn is_odd_route(b: &Bytes, at: u32) -> bool {
+    let (length, left) = (b.u8(at + 1), b.u8(at + 3));
+    b.u8(at + 2) == 0 && (length / 2 < left || left != 0 && length & 1 != 0)
+}
+
+/// A routing header of a type that ipfw doesn't know: it looks for those, whatever came before.
+fn unknown_route(b: &Bytes, at: u32) -> bool {
+    b.reading == Reading::Ipfw && !matches!(b.u8(at + 2), 0 | 2)
+}
+
 /// Walk the extension headers. Returns whether the upper-layer protocol was reached; if not, the
-/// chain is cut short or too long, and `p.proto` is where it stopped.
+/// chain is cut short or too long, and `p.proto` is where it stopped. For IPFilter there is nothing
+/// behind a header that is cut short or can't be.
 fn parse_extensions(b: &Bytes, end: u32, p: &mut Key) -> bool {
     let readable = end.min(b.have());
+    let ipf = b.reading == Reading::Ipf;
     let mut at = u32::from(p.transport_offset);
     for _ in 0..EXTENSIONS_MAX {
         let next = p.proto;
         p.transport_offset = at as u16;
-        if !matches!(
-            next,
-            proto::HOPOPTS | proto::ROUTING | proto::FRAGMENT | proto::AH | proto::DSTOPTS
-        ) {
+        if !is_extension(b.reading, next) {
             return true;
         }
-        if at + 8 > readable {
-            return false;
+        if at + extension_needs(b.reading, next) > readable {
+            let broken = ipf && at + 8 > end;
+            if broken {
+                p.proto = proto::NONE;
+                if next == proto::FRAGMENT {
+                    p.fragment = fragment::FIRST;
+                }
+            }
+            return broken;
         }
         let mut size = (u32::from(b.u8(at + 1)) + 1) * 8;
         p.proto = b.u8(at);
         if next == proto::AH {
             size = (u32::from(b.u8(at + 1)) + 2) * 4;
-        } else if next == proto::ROUTING && p.has_routing == 0 {
+        } else if next == proto::ROUTING && (p.has_routing == 0 || unknown_route(b, at)) {
             p.has_routing = 1;
             p.routing_type = b.u8(at + 2);
             p.routing_left = b.u8(at + 3);
@@ -252,9 +312,14 @@ fn parse_extensions(b: &Bytes, end: u32, p: &mut Key) -> bool {
                 p.transport_offset = (at + 8) as u16;
                 return true;
             }
-            if word & 1 != 0 {
+            // IPFilter's `frag` is a header of this kind, also of a packet in one piece.
+            if word & 1 != 0 || ipf {
                 p.fragment = fragment::FIRST;
             }
+        }
+        if ipf && (at + size > end || next == proto::ROUTING && is_odd_route(b, at)) {
+            p.proto = proto::NONE;
+            return true;
         }
         at += size;
     }
@@ -282,7 +347,9 @@ fn parse_ipv6(b: &Bytes, start: u32, inner: bool, p: &mut Key) -> Option<()> {
     p.dst = [b.u64(start + 24), b.u64(start + 32)];
     p.fragment = fragment::WHOLE;
     p.transport_offset = (start + 40) as u16;
-    if !parse_extensions(b, start + total, p) {
+    // What says no length is a jumbogram for IPFilter, of which it handles none.
+    let jumbogram = b.u16(start + 4) == 0 && total <= LENGTH_MAX && b.reading == Reading::Ipf;
+    if jumbogram || !parse_extensions(b, start + total, p) {
         p.transport = transport::SHORT;
         return Some(());
     }
@@ -292,10 +359,11 @@ fn parse_ipv6(b: &Bytes, start: u32, inner: bool, p: &mut Key) -> Option<()> {
 
 /// The packet's key, or `None` when it has no valid IPv4 or IPv6 header. `data` may be cut off;
 /// `wire` is the number of bytes that the packet has.
-pub fn parse(data: &[u8], wire: u32) -> Option<Key> {
+pub fn parse(data: &[u8], wire: u32, reading: Reading) -> Option<Key> {
     let bytes = Bytes {
         data,
         wire: wire.max(data.len() as u32),
+        reading,
     };
     let mut p = Key::default();
     match data.first()? >> 4 {
@@ -312,6 +380,7 @@ pub fn embedded(data: &[u8], wire: u32, outer: &Key) -> Option<Key> {
     let bytes = Bytes {
         data,
         wire: wire.max(data.len() as u32),
+        reading: Reading::Linux,
     };
     let start = u32::from(outer.transport_offset) + 8;
     if outer.transport != transport::ICMP

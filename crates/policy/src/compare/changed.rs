@@ -25,7 +25,8 @@ pub fn region(
     names: &[Names; 2],
     path: Path,
 ) -> Result<Node, TooLarge> {
-    if policies[0].short_goes_on != policies[1].short_goes_on {
+    let [old, new] = policies.map(|policy| (policy.short_goes_on, policy.reading));
+    if old != new {
         return Ok(YES);
     }
     let mut changed = Changed {
@@ -151,6 +152,7 @@ impl Changed<'_> {
 
     /// Packets that can match a rule, or be dropped by it; perhaps more.
     fn may_match(&mut self, side: usize, rule: &Rule) -> Result<Node, TooLarge> {
+        self.space.read_as(self.policies[side].reading);
         let mut all = YES;
         let mut dropped = NO;
         for test in &rule.tests {

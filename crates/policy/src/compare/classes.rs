@@ -7,6 +7,7 @@
 use super::diagram::{NO, Node, QuickMap, TooLarge, YES, leaf_of};
 use super::field::{FIELDS, Field, OPAQUE};
 use super::space::Space;
+use crate::model::RangeSet;
 use std::collections::HashMap;
 
 /// Ranges of addresses in one class; beyond, a class is cut up by bits.
@@ -68,6 +69,14 @@ impl Space {
         finder.go(node, domain)?;
         let mut out = finder.out;
         together(&mut out.classes);
+        for class in &mut out.classes {
+            class
+                .fields
+                .retain(|(field, values)| match (values, self.possible(*field)) {
+                    (Values::Ranges(ranges), Some(all)) => *ranges != all,
+                    _ => true,
+                });
+        }
         out.cut |= out.classes.len() > max;
         out.classes.truncate(max);
         Ok(out)
@@ -161,11 +170,14 @@ impl Finder<'_> {
             },
         };
         if ranges.go(node, end - width, 0) {
-            let parts = ranges.found.into_iter();
-            return parts
-                .filter(|part| part.0 != NO)
-                .map(|(next, ranges)| (Values::Ranges(ranges), next))
-                .collect();
+            let possible = self.space.possible(field);
+            let found = ranges.found.into_iter().filter(|part| part.0 != NO);
+            let limited = found.map(|(next, ranges)| match &possible {
+                Some(possible) => (among(&ranges, possible), next),
+                None => (ranges, next),
+            });
+            let some = limited.filter(|(ranges, _)| !ranges.is_empty());
+            return some.map(|(r, next)| (Values::Ranges(r), next)).collect();
         }
         let mut cubes = Vec::new();
         self.cubes(node, end, (0, 0), &mut cubes);
@@ -192,6 +204,17 @@ impl Finder<'_> {
         self.cubes(inner.low, end, (value, mask | bit), out);
         self.cubes(inner.high, end, (value | bit, mask | bit), out);
     }
+}
+
+/// The values of some ranges that are in others too.
+fn among(ranges: &[(u128, u128)], others: &[(u128, u128)]) -> Vec<(u128, u128)> {
+    let common = ranges.iter().flat_map(|one| {
+        let both = others
+            .iter()
+            .map(|other| (one.0.max(other.0), one.1.min(other.1)));
+        both.filter(|(first, last)| first <= last)
+    });
+    RangeSet::from_ranges(common).ranges().to_vec()
 }
 
 /// The field that a level belongs to.
@@ -272,7 +295,7 @@ fn along(classes: &mut Vec<Class>, field: Field) {
                 let there = out[*first].fields.iter_mut().find(|part| part.0 == field);
                 if let (Some((_, Values::Ranges(all))), Values::Ranges(more)) = (there, values) {
                     let both = all.iter().copied().chain(more);
-                    *all = crate::model::RangeSet::from_ranges(both).ranges().to_vec();
+                    *all = RangeSet::from_ranges(both).ranges().to_vec();
                 }
             }
             None => {

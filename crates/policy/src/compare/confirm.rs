@@ -45,7 +45,7 @@ pub fn judge(
     path: Path,
     valuation: &Valuation,
 ) -> Judged {
-    let mut packet = valuation.packet(space, path);
+    let mut packet = valuation.packet(space, path, policy.reading);
     if policy.dynamic.as_ref().is_some_and(|own| own.icmp_errors) {
         quote(&mut packet);
     }

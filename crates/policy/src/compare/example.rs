@@ -3,14 +3,15 @@
 //! In: a set of packets. Out: values of all fields, plain ones where there is a choice, and the
 //! packet that they are. Or the other way round, so that a packet can be looked up in a diagram.
 
+use super::cut::{TOO_LONG, bit, proto_for, reads, short_for};
 use super::diagram::{NO, Node};
 use super::field::{FIELDS, Field, OPAQUE};
 use super::space::{ICMP, Space, TCP};
 use super::truth::{half, packet_type};
 use crate::eval::{Locals, Path, tcp_option};
 use crate::model::{
-    CtState, Facts, Family, Fragment, Hook, Packet, PacketType, RangeSet, SctpChunk, Transport,
-    handling,
+    CtState, Facts, Family, Fragment, Hook, Packet, PacketType, RangeSet, Reading, SctpChunk,
+    Transport, handling,
 };
 use std::collections::BTreeSet;
 
@@ -91,7 +92,8 @@ impl Valuation {
         locals
     }
 
-    /// The values of a packet on its way; `state` and `connmark` are what tracking would find.
+    /// The values of a packet on its way, read as Linux reads it; `state` and `connmark` are what
+    /// tracking would find.
     pub fn of(
         space: &Space,
         packet: &Packet,
@@ -153,13 +155,17 @@ impl Valuation {
             v.set(Field::Segments, left.into());
         }
         v.transport(&packet.transport);
+        if packet.transport == Transport::Short {
+            let later = matches!(packet.fragment, Fragment::Later(_));
+            let short = short_for(Reading::Linux, packet.family, packet.proto, later);
+            v.set(Field::Short, short & space.cuts);
+        }
         Some(v)
     }
 
     fn transport(&mut self, transport: &Transport) {
         match transport {
-            Transport::None => {}
-            Transport::Short => self.set(Field::Short, 1),
+            Transport::None | Transport::Short => {}
             Transport::Tcp {
                 flags,
                 options,
@@ -209,8 +215,11 @@ impl Valuation {
         }
     }
 
-    /// The packet, at the last hook of its way.
-    pub fn packet(&self, space: &Space, path: Path) -> Packet {
+    /// The packet as a language reads it, at the last hook of its way.
+    pub fn packet(&self, space: &Space, path: Path, reading: Reading) -> Packet {
+        let proto = self.get(Field::Proto) as u8;
+        let later = self.get(Field::Fragment) == 2;
+        let short = self.get(Field::Short);
         let name = |field: Field| {
             let class = self.get(field) as usize;
             space.interfaces.get(class).cloned().unwrap_or_default()
@@ -232,7 +241,7 @@ impl Valuation {
             out_iface,
             src: self.get(Field::Src),
             dst: self.get(Field::Dst),
-            proto: self.get(Field::Proto) as u8,
+            proto: proto_for(reading, space.family, (later, short), proto),
             length: self.get(Field::Length) as u32,
             ttl: self.get(Field::Ttl) as u8,
             tos: self.get(Field::Tos) as u8,
@@ -240,10 +249,12 @@ impl Valuation {
                 (0, _) => Fragment::Whole,
                 (1, _) => Fragment::First,
                 // RFC 3128.
-                (_, true) => Fragment::Later(1),
-                (_, false) => Fragment::Later(185),
+                (2, true) => Fragment::Later(1),
+                (2, false) => Fragment::Later(185),
+                _ if reading == Reading::Ipf => Fragment::First,
+                _ => Fragment::Whole,
             },
-            transport: self.transport_header(),
+            transport: self.transport_header(reading, space.family),
             routing: has(Field::HasRouting).then(|| {
                 (
                     self.get(Field::RoutingType) as u8,
@@ -269,13 +280,16 @@ impl Valuation {
         }
     }
 
-    fn transport_header(&self) -> Transport {
-        if self.get(Field::Short) != 0 {
+    fn transport_header(&self, reading: Reading, family: Family) -> Transport {
+        let short = self.get(Field::Short);
+        if short & bit(reading) != 0 {
             return Transport::Short;
         }
-        if self.get(Field::Fragment) == 2 {
+        let proto = self.get(Field::Proto) as u8;
+        if self.get(Field::Fragment) == 2 || !reads(reading, family, proto, short) {
             return Transport::None;
         }
+        let malformed = self.get(Field::Malformed);
         let (src_port, dst_port) = (
             self.get(Field::SrcPort) as u16,
             self.get(Field::DstPort) as u16,
@@ -285,24 +299,28 @@ impl Valuation {
             self.get(field) & bit != 0
         };
         let chunk = |kind| SctpChunk { kind, flags: 0 };
-        match self.get(Field::Proto) as u8 {
+        match proto {
             TCP => Transport::Tcp {
                 src_port,
                 dst_port,
-                flags: self.get(Field::Flags) as u8,
+                // IPFilter takes none from a header that is shorter than it may be.
+                flags: match reading == Reading::Ipf && malformed > TOO_LONG {
+                    true => 0,
+                    false => self.get(Field::Flags) as u8,
+                },
                 sequence: 1,
                 acknowledgement: 0,
                 window: 65_535,
                 options: self.tcp_options(),
                 payload: 0,
-                malformed: self.get(Field::Malformed) != 0,
+                malformed: malformed != 0,
             },
             17 | 33 | 136 => Transport::Udp { src_port, dst_port },
             132 => Transport::Sctp {
                 src_port,
                 dst_port,
                 chunks: (0..=255).filter(|k| has_chunk(*k)).map(chunk).collect(),
-                broken: self.get(Field::Malformed) != 0,
+                broken: malformed != 0,
             },
             proto if ICMP.contains(&proto) => Transport::Icmp {
                 kind: self.get(Field::IcmpType) as u8,

@@ -21,11 +21,14 @@ pub enum Field {
     Ipsec,
     /// Protocol.
     Proto,
-    /// 0 whole, 1 first fragment, 2 later fragment.
+    /// 0 whole, 1 first fragment, 2 later fragment, 3 whole but with a fragment header (IPv6, where
+    /// that matters).
     Fragment,
-    /// The transport header is cut short.
+    /// The transport header is cut short, and the packet dropped for it, by Linux (1), by IPFilter
+    /// (2), by ipfw (4); for IPFilter a header in front of it is broken (8).
     Short,
-    /// The TCP header is malformed.
+    /// The TCP header, or what is behind SCTP's, is longer than the packet (1), or the TCP header
+    /// shorter than it may be (2, where that matters).
     Malformed,
     /// ICMP type.
     IcmpType,
@@ -100,8 +103,8 @@ pub const FIELDS: [(Field, u32); 40] = [
     (Field::Ipsec, 2),
     (Field::Proto, 8),
     (Field::Fragment, 2),
-    (Field::Short, 1),
-    (Field::Malformed, 1),
+    (Field::Short, 4),
+    (Field::Malformed, 2),
     (Field::IcmpType, 8),
     (Field::IcmpCode, 8),
     (Field::Flags, 8),

@@ -19,6 +19,7 @@
 mod changed;
 mod classes;
 mod confirm;
+mod cut;
 pub mod diagram;
 mod dynamic;
 mod example;

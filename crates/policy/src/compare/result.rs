@@ -15,7 +15,7 @@ use super::state::{Effect, State, States, Who};
 use super::walk::{Notes, Walk};
 use super::{Class, Options, changed};
 use crate::eval::Path;
-use crate::model::{CtState, Family, Packet, Policy, RuleId, Verdict};
+use crate::model::{CtState, Family, Packet, Policy, Reading, RuleId, Verdict};
 use std::collections::HashMap;
 
 /// What becomes of the packets of a class in one policy.
@@ -149,7 +149,7 @@ pub(super) fn journey(
     };
     let mut domain = pair.space.domain(path)?;
     if options.whole_headers {
-        let whole = pair.space.diagram.is(Field::Short, 0)?;
+        let whole = pair.space.whole_headers()?;
         domain = pair.space.diagram.and(domain, whole)?;
     }
     if options.known_headers {
@@ -336,7 +336,7 @@ impl Pair<'_> {
             .enumerate()
             .all(|(side, (says, is))| self.agrees(side, says, is, &example));
         Difference {
-            packet: example.packet(self.space, self.path),
+            packet: example.packet(self.space, self.path, self.reading(&example)),
             state: example.state(),
             class,
             old,
@@ -345,6 +345,14 @@ impl Pair<'_> {
             judged,
             confirmed,
         }
+    }
+
+    /// As whose language an example is shown: one that drops it for being cut short, if one does.
+    fn reading(&self, example: &Valuation) -> Reading {
+        let short = example.get(Field::Short);
+        let drops = |policy: &&&Policy| short & super::cut::bit(policy.reading) != 0;
+        let policy = self.policies.iter().find(drops);
+        policy.unwrap_or(&self.policies[0]).reading
     }
 
     /// Whether the evaluator says of the example what its class says.

@@ -8,17 +8,13 @@
 use super::diagram::{Diagram, NO, Node, QuickMap, TooLarge};
 use super::field::{Field, OPAQUE};
 use crate::eval::Path;
-use crate::model::{Cond, Family, IfPattern, Policy, RuleId, Test};
+use crate::model::{Cond, Family, IfPattern, Policy, Reading, RuleId, Test};
 use std::collections::{BTreeSet, HashMap};
 
 pub(super) const TCP: u8 = 6;
 const RST: u128 = 4;
-const SCTP: u8 = 132;
+pub(super) const SCTP: u8 = 132;
 pub(super) const ICMP: [u8; 2] = [1, 58];
-const WITH_PORTS: [u8; 5] = [TCP, 17, 33, SCTP, 136];
-const SPI: [u8; 2] = [50, 51];
-/// IPv6 extension headers: the protocol only of a packet whose chain of headers is cut short.
-const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 /// Longest name of an interface.
 const NAME_MAX: usize = 15;
 
@@ -61,6 +57,12 @@ pub struct Space {
     pub unknowns: Vec<Unknown>,
     /// Packets that can have a state of ipfw, by the text of its class.
     pub(super) possible: HashMap<String, Node>,
+    /// As whose language packets are read at the moment, see [`Space::read_as`].
+    pub(super) reading: Reading,
+    /// The bits of [`Field::Short`] that matter.
+    pub(super) cuts: u128,
+    /// Whether one of the policies is IPFilter's, and another isn't.
+    pub(super) ipf_and_another: bool,
     patterns: BTreeSet<IfPattern>,
     numbers: QuickMap<u64, Vec<u32>>,
     functions: u32,
@@ -81,6 +83,15 @@ impl Space {
         Space {
             diagram: Diagram::new(limit),
             family,
+            reading: policies
+                .first()
+                .map_or(Reading::Linux, |policy| policy.reading),
+            cuts: super::cut::bits(policies),
+            ipf_and_another: {
+                let is_ipf = |policy: &&&Policy| policy.reading == Reading::Ipf;
+                let ipf = policies.iter().filter(is_ipf).count();
+                ipf != 0 && ipf != policies.len()
+            },
             interfaces,
             interface_words,
             patterns,
@@ -145,28 +156,13 @@ impl Space {
         self.diagram.make(OPAQUE + unknown, NO, super::diagram::YES)
     }
 
-    fn protocols(&mut self, protocols: &[u8]) -> Result<Node, TooLarge> {
+    pub(super) fn protocols(&mut self, protocols: &[u8]) -> Result<Node, TooLarge> {
         let mut ranges: Vec<(u128, u128)> = protocols
             .iter()
             .map(|p| (u128::from(*p), u128::from(*p)))
             .collect();
         ranges.sort_unstable();
         self.diagram.among(Field::Proto, &ranges)
-    }
-
-    /// Packets whose transport header is there and whole.
-    pub fn readable(&mut self, header: Header) -> Result<Node, TooLarge> {
-        let protocols = match header {
-            Header::Ports => self.protocols(&WITH_PORTS)?,
-            Header::Tcp => self.protocols(&[TCP])?,
-            Header::Sctp => self.protocols(&[SCTP])?,
-            Header::Icmp => self.protocols(&ICMP)?,
-            Header::Spi => self.protocols(&SPI)?,
-        };
-        let first = self.diagram.among(Field::Fragment, &[(0, 1)])?;
-        let whole = self.diagram.is(Field::Short, 0)?;
-        let there = self.diagram.and(first, whole)?;
-        self.diagram.and(protocols, there)
     }
 
     /// ICMP errors: packets that quote one of a family. Of ICMPv6 those are all types below 128.
@@ -185,43 +181,8 @@ impl Space {
     pub fn resettable(&mut self) -> Result<Node, TooLarge> {
         let tcp = self.readable(Header::Tcp)?;
         let plain = self.diagram.masked(Field::Flags, 0, RST)?;
+        let plain = self.flags_read(plain, true)?;
         self.diagram.and(tcp, plain)
-    }
-
-    /// Packets whose transport header is cut short.
-    pub fn short(&mut self) -> Result<Node, TooLarge> {
-        let possible = self.may_be_short()?;
-        let short = self.diagram.is(Field::Short, 1)?;
-        self.diagram.and(possible, short)
-    }
-
-    /// Packets with something impossible in what a test reads: the length of a TCP header, SCTP
-    /// chunks that end before the packet does.
-    pub fn malformed(&mut self) -> Result<Node, TooLarge> {
-        let (tcp, sctp) = (self.readable(Header::Tcp)?, self.readable(Header::Sctp)?);
-        let either = self.diagram.or(tcp, sctp)?;
-        let malformed = self.diagram.is(Field::Malformed, 1)?;
-        self.diagram.and(either, malformed)
-    }
-
-    fn may_be_short(&mut self) -> Result<Node, TooLarge> {
-        let mut protocols = [&WITH_PORTS[..], &ICMP, &SPI].concat();
-        if self.family == Family::V6 {
-            protocols.extend(EXTENSIONS);
-            protocols.sort_unstable();
-            protocols.dedup();
-        }
-        let protocols = self.protocols(&protocols)?;
-        let first = self.diagram.among(Field::Fragment, &[(0, 1)])?;
-        let first = self.diagram.and(protocols, first)?;
-        if self.family == Family::V6 {
-            return Ok(first);
-        }
-        // RFC 3128: a later fragment of TCP that begins inside the header.
-        let tcp = self.protocols(&[TCP])?;
-        let later = self.diagram.is(Field::Fragment, 2)?;
-        let inside = self.diagram.and(tcp, later)?;
-        self.diagram.or(first, inside)
     }
 
     /// Packets but those of IPv6 with extension headers that ipfw drops before its rules.
@@ -255,7 +216,7 @@ impl Space {
         for (field, range) in [
             (Field::Out, (0, sent)),
             (Field::State, (0, 4)),
-            (Field::Fragment, (0, 2)),
+            (Field::Fragment, (0, self.places())),
             (Field::PacketType, types),
             (Field::Length, (0, 65_536)),
         ] {
@@ -284,25 +245,6 @@ impl Space {
         );
         let other = d.select(without, none, super::diagram::YES)?;
         d.select(with, flow, other)
-    }
-
-    fn short_or_whole(&mut self) -> Result<Node, TooLarge> {
-        let possible = self.may_be_short()?;
-        let whole = self.diagram.is(Field::Short, 0)?;
-        let mut either = self.diagram.or(possible, whole)?;
-        if self.family == Family::V6 {
-            let extensions = self.protocols(&EXTENSIONS)?;
-            let first = self.diagram.among(Field::Fragment, &[(0, 1)])?;
-            let cut = self.diagram.and(extensions, first)?;
-            let cut = self.diagram.and(cut, whole)?;
-            either = self.diagram.without(either, cut)?;
-        }
-        let tcp = self.readable(Header::Tcp)?;
-        let sctp = self.readable(Header::Sctp)?;
-        let followed = self.diagram.or(tcp, sctp)?;
-        let right = self.diagram.is(Field::Malformed, 0)?;
-        let header = self.diagram.or(followed, right)?;
-        self.diagram.and(either, header)
     }
 
     /// An address is local or broadcast or neither, and not what its bits already decide.

@@ -85,16 +85,18 @@ impl Space {
                 let yes = self.address(Field::Dst, values)?;
                 self.either(yes)?
             }
-            Cond::Proto(set) => self.value(Field::Proto, &wide(set.ranges()))?,
+            Cond::Proto(set) => {
+                let yes = self.of_protocols(&wide(set.ranges()))?;
+                self.either(yes)?
+            }
             Cond::LaterFragment => self.value(Field::Fragment, &[(2, 2)])?,
             Cond::CutShort => {
                 let short = self.short()?;
                 self.either(short)?
             }
             Cond::Fragments(bits) => {
-                let kinds = (0..3u128).filter(|kind| bits >> kind & 1 != 0);
-                let kinds: Vec<(u128, u128)> = kinds.map(|kind| (kind, kind)).collect();
-                self.value(Field::Fragment, &kinds)?
+                let yes = self.placed(*bits)?;
+                self.either(yes)?
             }
             Cond::Ipsec { out } => {
                 let bit = if *out { 2 } else { 1 };
@@ -161,7 +163,8 @@ impl Space {
                 d.or(src, dst)?
             }
             Cond::TcpFlags { mask, value } => {
-                d.masked(Field::Flags, u128::from(*value), u128::from(*mask))?
+                let said = d.masked(Field::Flags, u128::from(*value), u128::from(*mask))?;
+                self.flags_read(said, *value == 0)?
             }
             Cond::EcnTcp(bits) => d.masked(Field::Flags, u128::from(*bits), u128::from(*bits))?,
             Cond::TcpOption(kind) => {
@@ -230,7 +233,7 @@ impl Space {
     /// `hot` are packets dropped for want of the header.
     pub(super) fn chunked(&mut self, kind: u8, yes: Node, hot: Node) -> Result<Truth, TooLarge> {
         let has = self.readable(Header::Sctp)?;
-        let broken = self.diagram.is(Field::Malformed, 1)?;
+        let broken = self.diagram.is(Field::Malformed, super::cut::TOO_LONG)?;
         let lost = match kind {
             0 => broken,
             1 => self.diagram.without(broken, yes)?,

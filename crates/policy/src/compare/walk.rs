@@ -75,6 +75,7 @@ impl<'a, 'p> Walk<'a, 'p> {
         side: u8,
         notes: Notes,
     ) -> Self {
+        space.read_as(policy.reading);
         Walk {
             space,
             states,

@@ -42,8 +42,8 @@ pub use meter::{Meter, MeterKey, MeterRoom};
 pub use packet::handling;
 pub use packet::{CtState, Direction, Fragment, Packet, PacketType, SctpChunk, Transport};
 pub use policy::{
-    Answers, Chain, ChainId, ChainPolicy, Counters, Family, Hook, Origin, Policy, Root, Rule,
-    RuleId, SourceId, Table,
+    Answers, Chain, ChainId, ChainPolicy, Counters, Family, Hook, Origin, Policy, Reading, Root,
+    Rule, RuleId, SourceId, Table,
 };
 pub use range::{RangeSet, Value};
 pub use set::{NamedSet, SetDimension, SetEntry, SetField, SetId, SetPart};

@@ -193,10 +193,26 @@ pub struct Policy {
     /// ip_tables has it, the packet is dropped there. TCP segments whose header contradicts itself
     /// are dropped by conditions on their options either way.
     pub short_goes_on: bool,
+    /// As whose language transport headers and IPv6 extension headers are read.
+    pub reading: Reading,
     /// The kernel keeps when each rule last matched, as ipfw lists it.
     pub keeps_times: bool,
     /// Whether answers of rejects meet the rules on their own way out.
     pub answers: Answers,
+}
+
+/// The language as whose filter packets are read, where filters differ: in headers that end early,
+/// and in what counts as one. What one drops for that before its rules is
+/// [`super::Transport::Short`] here, and what it doesn't look at is [`super::Transport::None`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Reading {
+    /// ip_tables'.
+    #[default]
+    Linux,
+    /// IPFilter's.
+    Ipf,
+    /// ipfw's.
+    Ipfw,
 }
 
 /// Which of the packets that answer rejected ones leave past the rules.

@@ -13,7 +13,7 @@ use weir_policy::dialect::ipset;
 use weir_policy::dialect::iptables::{self, Input, LowerOptions};
 use weir_policy::eval::{Evaluator, Judgement, Locals, Passage};
 use weir_policy::model::{
-    CtState, Facts, Family as ModelFamily, Hook, Packet, Policy, RangeSet, Table, Verdict,
+    CtState, Facts, Family as ModelFamily, Hook, Packet, Policy, RangeSet, Reading, Table, Verdict,
 };
 
 use weir_policy::syntax::Sources;
@@ -185,7 +185,12 @@ impl<'p> Follower<'p> {
             handling: 0,
             aside: Facts::default(),
         };
-        let Some(packet) = packet(&sighting.bytes, sighting.bytes.len() as u32, &arrival) else {
+        let Some(packet) = packet(
+            &sighting.bytes,
+            sighting.bytes.len() as u32,
+            &arrival,
+            Reading::Linux,
+        ) else {
             self.remark(sighting, "is no IP packet to the parser");
             return;
         };

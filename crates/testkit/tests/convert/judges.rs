@@ -9,7 +9,7 @@ use weir_policy::dialect::ipfw::ast::Reject;
 use weir_policy::eval::ipf::{Evaluator as Ipf, Outcome, Settings};
 use weir_policy::eval::ipfw::{Carried, Evaluator as Ipfw, Outcome as Acted, Pass};
 use weir_policy::eval::{Evaluator, Passage, Path};
-use weir_policy::model::{Family, Packet, RejectKind, Transport, Verdict};
+use weir_policy::model::{Family, Packet, Reading, RejectKind, Transport, Verdict};
 
 /// The RST flag.
 const RST: u8 = 4;
@@ -98,7 +98,12 @@ impl<'t> Judges<'t> {
 
     fn pass(&mut self, made: &Packet, pass: Pass, path: Path) -> Option<Said> {
         let bytes = build(made, usize::MAX).ok()?;
-        let met = packet(&bytes, bytes.len() as u32, &Arrival::of(made))?;
+        let met = packet(
+            &bytes,
+            bytes.len() as u32,
+            &Arrival::of(made),
+            Reading::Linux,
+        )?;
         let interface = match pass {
             Pass::In => &met.in_iface,
             Pass::Out => &met.out_iface,
@@ -160,7 +165,13 @@ impl<'t> Judges<'t> {
 
 fn by_chains(evaluator: &mut Evaluator<'_>, made: &Packet, path: Path) -> Said {
     let bytes = build(made, usize::MAX).expect("a settled packet can be built");
-    let met = packet(&bytes, bytes.len() as u32, &Arrival::of(made)).expect("it parses");
+    let met = packet(
+        &bytes,
+        bytes.len() as u32,
+        &Arrival::of(made),
+        Reading::Linux,
+    )
+    .expect("it parses");
     let mut passage = Passage::of(&met);
     for &hook in Evaluator::hooks(path) {
         let judged = evaluator.judge(&met.at(hook), &mut passage, 1_000);

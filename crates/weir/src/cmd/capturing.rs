@@ -8,7 +8,7 @@ use crate::spec::hook_of;
 use std::net::IpAddr;
 use weir_engine::packet::{Arrival, packet};
 use weir_policy::eval::Locals;
-use weir_policy::model::{Hook, Packet, PacketType, RangeSet};
+use weir_policy::model::{Hook, Packet, PacketType, RangeSet, Reading};
 
 /// What the user says of captured packets and of the host.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -93,8 +93,9 @@ fn local_of(text: &str) -> anyhow::Result<(IpAddr, u32)> {
     Ok((address, length))
 }
 
-/// The packet in a frame, at the last hook of its way; or why there is none.
-pub fn packet_of(frame: &Frame, given: &Given) -> Result<Packet, &'static str> {
+/// The packet in a frame, at the last hook of its way; or why there is none. `reading`: that of the
+/// policy that judges it.
+pub fn packet_of(frame: &Frame, given: &Given, reading: Reading) -> Result<Packet, &'static str> {
     let network = frame.content.as_ref().map_err(|reason| *reason)?;
     let way = journey(frame, given);
     let made_here = way.in_iface.is_empty() && matches!(way.hook, Hook::Output | Hook::Postrouting);
@@ -112,7 +113,7 @@ pub fn packet_of(frame: &Frame, given: &Given) -> Result<Packet, &'static str> {
         },
         ..Arrival::at(way.hook)
     };
-    packet(&network.bytes, network.wire, &arrival).ok_or("no valid IP header")
+    packet(&network.bytes, network.wire, &arrival, reading).ok_or("no valid IP header")
 }
 
 #[cfg(test)]

@@ -202,7 +202,7 @@ impl Run<'_> {
         let mut capture = Capture::open(path)?;
         while let Some(frame) = capture.next() {
             let frame = frame?;
-            match packet_of(&frame, &given) {
+            match packet_of(&frame, &given, evaluator.policy().reading) {
                 Ok(packet) => {
                     let spec = Spec {
                         hook: Some(packet.hook),

@@ -116,7 +116,7 @@ pub fn run(args: &Args, out: &mut Output) -> anyhow::Result<Exit> {
             None => replay.insert(Replay::new(policy, &compiled.image, args, now_ms)?),
         };
         progress.count(|| format!("packet {}", number(frame.number)));
-        let judged = packet_of(&frame, &given).map(|packet| {
+        let judged = packet_of(&frame, &given, policy.reading).map(|packet| {
             let done = replay.packet(&packet, now_ms);
             (packet, done)
         });

@@ -27,8 +27,14 @@ pub fn phrases(class: &Class, journey: &Journey, places: [&Places<'_>; 2]) -> Ve
     let mut out: Vec<String> = Vec::new();
     for (field, values) in &class.fields {
         let implied = match (field, values) {
-            (Field::Fragment, Values::Ranges(ranges)) => ranges.as_slice() == [(0, 1)],
-            (Field::Short | Field::Malformed, values) => has_only(values, 0),
+            (Field::Fragment, Values::Ranges(ranges)) => {
+                matches!(ranges.as_slice(), [(0, 1)] | [(0, 1), (3, 3)])
+            }
+            (Field::Malformed, values) => has_only(values, 0),
+            (Field::Short, Values::Ranges(ranges)) => {
+                let values = ranges.iter().flat_map(|range| range.0..=range.1);
+                journey.space.is_whole(&values.collect::<Vec<_>>())
+            }
             _ => false,
         };
         if !(header && implied) {
@@ -174,9 +180,14 @@ fn phrase(field: Field, values: &Values, journey: &Journey) -> String {
             format!("{side} {}", addresses(journey.family, &set))
         }
         Field::Flags => flags(ranges),
-        Field::Fragment => one_of(&["no fragment", "first fragment", "later fragment"]),
-        Field::Short => one_of(&["transport header whole", "transport header cut short"]),
-        Field::Malformed => one_of(&["header in order", "header malformed"]),
+        Field::Fragment => one_of(&[
+            "no fragment",
+            "first fragment",
+            "later fragment",
+            "whole with a fragment header",
+        ]),
+        Field::Short => journey.space.cut_in_words(&each().collect::<Vec<_>>()),
+        Field::Malformed => one_of(&["header in order", "header malformed", "header too short"]),
         Field::Translated => one_of(&["no NAT", "SNAT", "DNAT", "SNAT and DNAT"]),
         Field::Ipsec => one_of(&["no IPsec", "IPsec in", "IPsec out", "IPsec in and out"]),
         Field::PacketType => one_of(&[

@@ -17,7 +17,7 @@ use weir_policy::dialect::ipfw::ast::Pattern;
 use weir_policy::dialect::ipfw::command::Switches;
 use weir_policy::dialect::ipfw::print::listing;
 use weir_policy::eval::ipfw::{Acted, Effect, Evaluator, Judgement, Pass, Tested};
-use weir_policy::model::RuleId;
+use weir_policy::model::{Reading, RuleId};
 
 /// What is to be explained.
 pub enum Subject<'a> {
@@ -141,7 +141,7 @@ pub fn run(wanted: &Wanted<'_>, out: &mut Output) -> anyhow::Result<Exit> {
 
 fn describe(frame: &crate::capture::Frame, given: &Given) -> String {
     let bare = frame.bare.as_ref().and_then(|bare| bare.link.frame);
-    match (crate::cmd::packet_of(frame, given), bare) {
+    match (crate::cmd::packet_of(frame, given, Reading::Ipfw), bare) {
         (Ok(packet), _) => describe_packet(&packet),
         (Err(_), Some((to, from, kind))) => {
             let mac = |bytes: [u8; 6]| bytes.map(|byte| format!("{byte:02x}")).join(":");

@@ -6,7 +6,7 @@
 use super::{Spec, SpecError};
 use std::net::IpAddr;
 use weir_policy::model::{
-    CtState, Facts, Family, Fragment, Hook, Packet, PacketType, SctpChunk, Transport,
+    CtState, Facts, Family, Fragment, Hook, Packet, PacketType, Reading, SctpChunk, Transport,
 };
 
 const TCP: u8 = 6;
@@ -162,7 +162,9 @@ impl Draft {
             let start = bytes.len().saturating_sub(payload.len());
             bytes.truncate(start);
             bytes.extend(payload.bytes());
-            if let Some(key) = weir_engine::packet::parse(&bytes, bytes.len() as u32) {
+            if let Some(key) =
+                weir_engine::packet::parse(&bytes, bytes.len() as u32, Reading::Linux)
+            {
                 weir_engine::packet::beside::tell(&mut packet.aside, &bytes, &key);
             }
             packet.aside.bytes = bytes;

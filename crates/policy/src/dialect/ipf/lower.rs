@@ -29,8 +29,8 @@ use super::ast::{Action, Direction, Name, Rule};
 use super::load::{List, RuleSet, Unit, unit};
 use crate::eval::ipf::Tables;
 use crate::model::{
-    Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, HistoryId, Hook, Lifetimes, LogOp,
-    Op, Origin, Policy, RejectKind, Root, RuleId, SourceId, Table, Test, Verdict,
+    Answers, Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, HistoryId, Hook, Lifetimes,
+    LogOp, Op, Origin, Policy, Reading, RejectKind, Root, RuleId, SourceId, Table, Test, Verdict,
 };
 use crate::syntax::{Diagnostic, Sources};
 use answers::{reset_or_drop, verdict};
@@ -106,7 +106,8 @@ pub fn lower(
             sources: sources.names(),
             rule_count: set.rules.len() as u32,
             short_goes_on: true,
-            answers: crate::model::Answers::Pass,
+            reading: Reading::Ipf,
+            answers: Answers::Pass,
             states_max: options.states_max.min(STATES_MAX),
             lifetimes: options.lifetimes,
             icmp_heads: errors::names(set),
@@ -127,13 +128,9 @@ pub fn lower(
             .as_ref()
             .map(|head| nesting::of(set, unit(rule), head, &mut known));
         if depth.is_some_and(|depth| depth >= DEPTH_MAX) {
-            let what =
-                format!("a head above {DEPTH_MAX} groups, or one that leads back to itself,");
-            lowering.cannot(
-                rule,
-                &what,
-                "the original never runs what is deeper: flatten it",
-            );
+            let what = format!("a head above {DEPTH_MAX} groups, or leading back to itself,");
+            let help = "the original never runs what is deeper: flatten it";
+            lowering.cannot(rule, &what, help);
         }
     }
     if lowering.found.is_empty() {

@@ -8,14 +8,10 @@ use crate::model::{
     Cond, Family, Flow, HistoryId, HistoryKind, HistoryObject, RangeSet, Test, TimeWindow, Verdict,
 };
 
-const ESP: u8 = 50;
-/// Whole packets and first fragments, in [`Cond::Fragments`].
-const WITH_HEADERS: u8 = 3;
-
 impl Lowering<'_> {
     /// In front of the rules of a list.
     pub(super) fn before(&mut self, family: Family, unit: Unit) -> Vec<crate::model::Rule> {
-        let mut rules = self.unreadable(family);
+        let mut rules = vec![self.unreadable()];
         if family == Family::V6 && self.options.discovery_bypasses {
             rules.extend(self.discovery(unit));
         }
@@ -23,34 +19,18 @@ impl Lowering<'_> {
     }
 
     /// In front of a list, what IPFilter drops before it reads any (`bad-packet`): a header that
-    /// isn't whole in its packet or first fragment. A rule with ports or flags can't match such a
-    /// one, so tiny fragments (RFC 1858) would else carry a SYN past the rule that blocks it. Of
-    /// UDP that is so from four bytes on (the lengths are those of packets without options); fewer
-    /// have no ports, and the list is read. No state takes one either, so this stands behind the
-    /// look at the states, where it costs packets of states nothing.
-    fn unreadable(&mut self, family: Family) -> Vec<crate::model::Rule> {
-        let (icmp, udp) = match family {
-            Family::V4 => (protocols::ICMP, RangeSet::range(24, 27)),
-            Family::V6 => (protocols::ICMPV6, RangeSet::range(44, 47)),
-        };
-        let whole = [protocols::TCP, icmp, ESP].map(|number| (number, number));
-        let kinds = [
-            (RangeSet::from_ranges(whole), None),
-            (RangeSet::one(protocols::UDP), Some(Cond::Length(udp))),
-        ];
-        let rule = |(numbers, length)| {
-            let mut rule = self.look();
-            let fragments = Cond::Fragments(WITH_HEADERS);
-            let conds = [Cond::Proto(numbers), fragments, Cond::CutShort];
-            let test = |cond| Test {
-                negate: false,
-                cond,
-            };
-            rule.tests = conds.into_iter().chain(length).map(test).collect();
-            rule.flow = Flow::Verdict(Verdict::Drop);
-            rule
-        };
-        kinds.map(rule).into()
+    /// isn't whole in its packet or first fragment ([`Reading::Ipf`](crate::model::Reading)). A
+    /// rule with ports or flags can't match such a one, so tiny fragments (RFC 1858) would else
+    /// carry a SYN past the rule that blocks it. No state takes one either, so this stands behind
+    /// the look at the states, where it costs packets of states nothing.
+    fn unreadable(&mut self) -> crate::model::Rule {
+        let mut rule = self.look();
+        rule.tests = vec![Test {
+            negate: false,
+            cond: Cond::CutShort,
+        }];
+        rule.flow = Flow::Verdict(Verdict::Drop);
+        rule
     }
 
     /// HP-UX: in front of an IPv6 list, what router and neighbour discovery passes by.

@@ -37,8 +37,8 @@ use super::{LoadedRule, Ruleset};
 use crate::eval::ipfw::{CALLS_MAX, Pass};
 use crate::model::{
     Answers, Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, HistoryId, HistoryKind,
-    HistoryObject, Hook, Origin, Policy, RangeSet, Root, Rule, RuleId, SourceId, Statistic, Test,
-    Verdict,
+    HistoryObject, Hook, Origin, Policy, RangeSet, Reading, Root, Rule, RuleId, SourceId,
+    Statistic, Test, Verdict,
 };
 use crate::syntax::{Diagnostic, Place, Sources, Span};
 use formula::{FIRST, WHOLE, is, is_not};
@@ -82,6 +82,7 @@ pub fn lower(
             sources: sources.names(),
             rule_count: hidden + 1,
             short_goes_on: true,
+            reading: Reading::Ipfw,
             answers: Answers::ResetsPass,
             keeps_times: true,
             ..Policy::default()
@@ -293,19 +294,12 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Packets that are dropped before the first rule: cut short inside a header that ipfw reads,
-    /// and IPv6 packets with headers that it doesn't know. They count nowhere.
+    /// Packets that are dropped before the first rule: cut short inside a header that ipfw wants to
+    /// be whole ([`Reading::Ipfw`]), and IPv6 packets with headers that it doesn't know. They count
+    /// nowhere.
     fn unreadable(&self, family: Family, rules: &mut Vec<Rule>) {
-        const ICMP: u8 = 1;
-        /// DCCP's header is none that ipfw reads.
-        const DCCP: u8 = 33;
         let drop = Flow::Verdict(Verdict::Drop);
-        let numbers = literal::WITH_PORTS.into_iter().chain([ICMP]);
-        let of = match family {
-            Family::V4 => is(Cond::Proto(RangeSet::from_ranges(numbers.map(|n| (n, n))))),
-            Family::V6 => is_not(Cond::Proto(RangeSet::one(DCCP))),
-        };
-        rules.push(self.hidden_rule(vec![of, is(Cond::CutShort)], drop));
+        rules.push(self.hidden_rule(vec![is(Cond::CutShort)], drop));
         if family == Family::V4 {
             return;
         }
