@@ -12,7 +12,7 @@ use crate::kernel::{self, Counts, Kernel};
 use crate::nat::{self, NatTable};
 use crate::state::{Pending, Saved, Store, boot_time_ms};
 use weir_engine::compile::Compiled;
-use weir_policy::model::Family;
+use weir_policy::model::{Family, Reading};
 
 /// How a policy is put in force.
 #[derive(Clone, Debug, Default)]
@@ -110,6 +110,11 @@ pub fn apply_locked(
     saved: &Saved,
     how: &How,
 ) -> anyhow::Result<Done> {
+    let looking = looking_for_states(kernel, loaded, saved)?;
+    let (loaded, compiled, saved) = match &looking {
+        Some((loaded, compiled, saved)) => (loaded, compiled, saved),
+        None => (loaded, compiled, saved),
+    };
     let previous = kernel.generation();
     if previous.is_none() {
         // What is there belongs to a namespace that is gone and had the same number.
@@ -150,6 +155,25 @@ pub fn apply_locked(
         previous,
         confirmed_earlier: trial.is_some() && how.confirm_seconds.is_none(),
     })
+}
+
+/// Rules of IPFilter that make no states look for them all the same where some live: what belongs
+/// to a state meets no rule, whichever rules are in force.
+fn looking_for_states(
+    kernel: &Kernel,
+    loaded: &Loaded,
+    saved: &Saved,
+) -> anyhow::Result<Option<(Loaded, Compiled, Saved)>> {
+    let policy = loaded.policy()?;
+    let makes = policy.reading != Reading::Ipf || !policy.learners.is_empty();
+    if makes || !kernel.ipf_states_live()? {
+        return Ok(None);
+    }
+    let mut saved = saved.clone();
+    saved.names.states_live = true;
+    let loaded = input::load_saved(&saved)?;
+    let compiled = loaded.compile()?;
+    Ok(Some((loaded, compiled, saved)))
 }
 
 /// Where rules ask for addresses of interfaces that are others now: lets the same policy go on with

@@ -94,6 +94,16 @@ impl Kernel {
         self.early = status.and_then(|status| hooks::early(status.hooks));
     }
 
+    /// Whether rules of IPFilter are enforced, and states of such rules live.
+    pub fn ipf_states_live(&self) -> anyhow::Result<bool> {
+        if self.plane.number().is_none() {
+            return Ok(false);
+        }
+        let hooks = self.plane.status().map_err(plane_error)?.hooks;
+        let states = || self.plane.states().map_err(plane_error);
+        Ok(hooks & hooks::READS_IPF != 0 && !states()?.is_empty())
+    }
+
     /// The generation that is enforced.
     pub fn generation(&self) -> Option<u32> {
         self.plane.number()

@@ -296,6 +296,51 @@ fn kept_states_are_listed_and_counted() {
 }
 
 #[test]
+fn states_go_on_under_rules_that_make_none() {
+    if weir_plane::kernel_or_skip("states_go_on_under_rules_that_make_none").is_none() {
+        return;
+    }
+    let (folder, netns) = (Folder::new(), Namespace::with_loopback("last"));
+    let name = netns.0.as_str();
+    folder.file(
+        "r",
+        "pass out quick on lo proto udp from any to any port = 99 keep state\n",
+    );
+    folder.file("closed", "block in all\nblock out all\n");
+    let stat = |args: &[&str]| folder.weir(&[&["ipfstat", "--netns", name], args].concat());
+    let again = || {
+        let line = "echo | socat -t 0 - UDP4:127.0.0.1:99,sourceport=5555";
+        netns.run(&["bash", "-c", line]);
+    };
+    folder.weir(&["apply", "--netns", name, "r"]).expect(0);
+    again();
+    let packets = |count: u32| {
+        let listed = stat(&["-sl"]).expect(0).out;
+        let counted = format!("FWD: IN pkts {count} bytes");
+        assert!(listed.contains(&counted), "{count}: {listed}");
+    };
+    packets(1);
+    // In both ways, and again where the one before has no such rule either.
+    folder.weir(&["apply", "--netns", name, "closed"]).expect(0);
+    again();
+    packets(2);
+    let flushed = ["ipf", "--netns", name, "-Fa", "-f", "closed"];
+    folder.weir(&flushed).expect(0);
+    again();
+    packets(3);
+    let lists = stat(&["-hio"]).expect(0).out;
+    assert_eq!(lists, "0 block out all\n0 block in all\n");
+    // What has no state meets the rules.
+    netns.run(&[
+        "bash",
+        "-c",
+        "echo | socat -t 0 - UDP4:127.0.0.1:98 || true",
+    ]);
+    let lists = stat(&["-hio"]).expect(0).out;
+    assert_eq!(lists, "1 block out all\n0 block in all\n");
+}
+
+#[test]
 fn lists_are_changed_while_filtering_is_off() {
     if weir_plane::kernel_or_skip("lists_are_changed_while_filtering_is_off").is_none() {
         return;

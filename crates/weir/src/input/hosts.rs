@@ -32,6 +32,9 @@ pub struct Answers {
     /// Interfaces that have an address.
     #[serde(default)]
     pub owners: Vec<(Ipv4Addr, Vec<String>)>,
+    /// Whether states of IPFilter lived when rules that make none were put in force.
+    #[serde(default)]
+    pub states_live: bool,
 }
 
 /// An address of an interface.
@@ -162,6 +165,11 @@ impl Hosts {
             let asked = weir_plane::space::interface_addresses(self.netns.as_deref());
             asked.unwrap_or_default()
         })
+    }
+
+    /// Whether states of IPFilter live that rules of before made.
+    pub fn states_live(&self) -> bool {
+        self.answers.borrow().states_live
     }
 
     /// All answers so far.

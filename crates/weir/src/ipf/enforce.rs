@@ -63,6 +63,7 @@ fn options_of(rules: &mut Rules) -> LowerOptions {
     LowerOptions {
         default_block: settings.default_block,
         log_quick_ends: settings.log_quick_ends,
+        states_live: false,
         states_max: settings.state_max,
         exact_headers: settings.exact_headers,
         limits_on: settings.limits_on,
@@ -133,6 +134,7 @@ pub fn lower_rules(
     let mut options = options_of(rules);
     options.interfaces = interfaces(rules, hosts);
     options.now = since.unwrap_or(options.now);
+    options.states_live = hosts.states_live();
     lower(&rules.set, &rules.tables, &rules.sources, options)
 }
 

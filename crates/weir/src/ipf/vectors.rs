@@ -153,6 +153,7 @@ fn lowered(read: &Read) -> Result<Policy, String> {
     let options = LowerOptions {
         default_block: read.settings.default_block,
         log_quick_ends: read.settings.log_quick_ends,
+        states_live: false,
         states_max: read.settings.state_max,
         exact_headers: read.settings.exact_headers,
         limits_on: read.settings.limits_on,

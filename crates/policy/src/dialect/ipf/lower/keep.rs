@@ -46,13 +46,13 @@ pub(super) fn holds(cond: Cond) -> Test {
 }
 
 impl Lowering<'_> {
-    /// Whether any rule makes states.
+    /// Whether any rule makes states, or some live.
     pub(super) fn learns(&self) -> bool {
         let rules = &self.set.rules;
         let limits = |rule: &Rule| rule.keep_limit.is_some() && self.options.limits_on;
         let keeps =
             |rule: &Rule| rule.keep_state.is_some() || rule.keep_frags.is_some() || limits(rule);
-        rules.iter().any(keeps)
+        self.options.states_live || rules.iter().any(keeps)
     }
 
     /// The learner of a rule, if it keeps anything.
