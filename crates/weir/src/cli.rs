@@ -19,8 +19,7 @@ use clap::{Parser, Subcommand};
                        be read; 3 constructs that weir can't honour; 4 the kernel or a missing \
                        permission.\n\nEnvironment: NO_COLOR turns colours off.",
     propagate_version = true,
-    arg_required_else_help = true,
-    disable_help_subcommand = true
+    arg_required_else_help = true
 )]
 pub struct Cli {
     /// What to do.

@@ -202,6 +202,33 @@ fn listings_read_back_and_single_commands_are_checked() {
 }
 
 #[test]
+fn owners_keep_their_names_and_short_addresses_are_warned_of() {
+    let folder = Folder::new();
+    let rules = "add 10 allow tcp from me to any out uid root gid 0\n\
+                 add 20 allow ip from 10.0.0/24 to 10/8,192.0.2.1\n\
+                 add 30 allow ip from 10.0.0 to any\n";
+    folder.file("r.ipfw", rules);
+    let shown = folder.weir(&["show", "r.ipfw"]).expect(0).out;
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(
+        lines[0],
+        "00010 allow tcp from me to any out uid root gid 0"
+    );
+    assert!(lines[2].contains(" from 10.0.0.0 to any"), "{shown}");
+    let checked = folder.weir(&["check", "r.ipfw"]).expect(0).err;
+    let warned = checked.matches("warning[few-numbers]").count();
+    assert_eq!(warned, 2, "{checked}");
+    assert!(
+        checked.contains("`10` is 0.0.0.10\n --> r.ipfw:2:35"),
+        "{checked}"
+    );
+    assert!(
+        checked.contains("`10.0.0` is 10.0.0.0\n --> r.ipfw:3:22"),
+        "{checked}"
+    );
+}
+
+#[test]
 fn explanations_name_the_rule() {
     let folder = Folder::new();
     folder.file("rules", RULES);

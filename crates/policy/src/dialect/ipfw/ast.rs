@@ -303,10 +303,10 @@ pub enum Pattern {
     SrcMac(String, Option<TableValue>),
     /// The same of the destination's.
     DstMac(String, Option<TableValue>),
-    /// User of the socket.
-    Uid(u32),
-    /// Group of the socket.
-    Gid(u32),
+    /// User of the socket, and the name that it was given by.
+    Uid(u32, Option<String>),
+    /// Group of the socket, the same.
+    Gid(u32, Option<String>),
     /// Jail of the socket.
     Jail(u32),
     /// Socket argument.

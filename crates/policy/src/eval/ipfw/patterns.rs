@@ -109,8 +109,8 @@ pub fn holds(pattern: &Pattern, context: &Context<'_>, found: &mut Found) -> Tru
         Pattern::DstMac(table, value) => {
             mac_table(context, (table, value.as_ref()), |frame| frame.0, found)
         }
-        Pattern::Uid(id) => owner(context, |(uid, _)| uid == *id),
-        Pattern::Gid(id) => owner(context, |(_, gid)| gid == *id),
+        Pattern::Uid(id, _) => owner(context, |(uid, _)| uid == *id),
+        Pattern::Gid(id, _) => owner(context, |(_, gid)| gid == *id),
         Pattern::Jail(_) | Pattern::SockArg | Pattern::Ipsec => false,
         Pattern::Fib(fib) => context.carried.fib == u32::from(*fib),
         Pattern::VerRevPath | Pattern::VerSrcReach | Pattern::AntiSpoof => {

@@ -143,8 +143,8 @@ impl Scope<'_> {
                 constant(negate)
             }
             Pattern::Fib(fib) => constant((*fib == 0) != negate),
-            Pattern::Uid(id) => self.owner(Owner::Uid(one_id(*id)), negate)?,
-            Pattern::Gid(id) => self.owner(Owner::Gid(one_id(*id)), negate)?,
+            Pattern::Uid(id, _) => self.owner(Owner::Uid(one_id(*id)), negate)?,
+            Pattern::Gid(id, _) => self.owner(Owner::Gid(one_id(*id)), negate)?,
             Pattern::VerRevPath | Pattern::VerSrcReach | Pattern::AntiSpoof => {
                 self.route(pattern, negate)
             }

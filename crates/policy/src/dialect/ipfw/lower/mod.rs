@@ -442,8 +442,8 @@ fn asks_for_the_pass(rule: &super::ast::Rule) -> bool {
                     one.pattern,
                     Pattern::In
                         | Pattern::Interface(..)
-                        | Pattern::Uid(_)
-                        | Pattern::Gid(_)
+                        | Pattern::Uid(..)
+                        | Pattern::Gid(..)
                         | Pattern::VerRevPath
                         | Pattern::VerSrcReach
                         | Pattern::AntiSpoof

@@ -76,7 +76,9 @@ fn v4(draft: &mut Draft<'_, '_>, word: &Word) -> Result<Option<Address>, Fault> 
         let end = rest.find(['/', ':', ',', '{']).unwrap_or(rest.len());
         let (host, after) = rest.split_at(end);
         let address = host4(draft, host, word)?;
+        let masked = after.starts_with(['/', ':']);
         let (mask, after) = mask4(after, word)?;
+        few_numbers(draft, host, (address, mask, masked), word);
         let base = address & mask;
         if let Some(set) = after.strip_prefix('{') {
             if !list.is_empty() {
@@ -159,6 +161,31 @@ fn doubtful(draft: &mut Draft<'_, '_>, word: &Word) {
             super::number(draft.reader.notes, word, width, 10);
         }
     }
+}
+
+/// Warns about an address of fewer than four numbers, of which the last one fills up the rest:
+/// `10` is 0.0.0.10, and `10.0.0` a host.
+fn few_numbers(
+    draft: &mut Draft<'_, '_>,
+    host: &str,
+    (address, mask, masked): (u32, u32, bool),
+    word: &Word,
+) {
+    let numbers = host.split('.').count();
+    if numbers > 3 || numbers::inet_aton(host).is_none() {
+        return;
+    }
+    let zeros = ".0".repeat(4 - numbers);
+    let looks = numbers::inet_aton(&format!("{host}{zeros}"));
+    if masked && looks.is_some_and(|looks| (looks ^ address) & mask == 0) {
+        return;
+    }
+    draft.reader.notes.warn(
+        "few-numbers",
+        word.span,
+        format!("`{host}` is {}", std::net::Ipv4Addr::from(address)),
+        "ipfw reads it so; write all four numbers, and the width of a network",
+    );
 }
 
 fn host4(draft: &Draft<'_, '_>, host: &str, word: &Word) -> Result<u32, Fault> {

@@ -178,9 +178,10 @@ pub(super) fn owner(draft: &mut Draft<'_, '_>, text: &str, word: &Word) -> Resul
         )
         .help("write a number, or a name that this host knows"));
     };
+    let name = (!rest.is_empty()).then(|| value.text.clone());
     let pattern = match text {
-        "uid" => Pattern::Uid(id),
-        _ => Pattern::Gid(id),
+        "uid" => Pattern::Uid(id, name),
+        _ => Pattern::Gid(id, name),
     };
     draft.push(pattern, word.span.to(value.span));
     Ok(())

@@ -234,11 +234,16 @@ fn ethernet(list: &Ranges, by_name: bool) -> String {
     })
 }
 
+/// By name, where it was given so: what it is here another host need not know.
+fn owner(id: u32, name: Option<&str>) -> String {
+    name.map_or_else(|| id.to_string(), str::to_owned)
+}
+
 /// Options with a plain number or nothing.
 fn small(pattern: &Pattern) -> String {
     match pattern {
-        Pattern::Uid(id) => format!(" uid {id}"),
-        Pattern::Gid(id) => format!(" gid {id}"),
+        Pattern::Uid(id, name) => format!(" uid {}", owner(*id, name.as_deref())),
+        Pattern::Gid(id, name) => format!(" gid {}", owner(*id, name.as_deref())),
         Pattern::Jail(id) => format!(" jail {}", *id as i32),
         Pattern::SockArg => " sockarg".to_owned(),
         Pattern::Ipsec => " ipsec".to_owned(),
