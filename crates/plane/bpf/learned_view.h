@@ -91,16 +91,6 @@ static __always_inline __u8 ipf_class_bit(__u8 value)
 	return 0;
 }
 
-static __always_inline __u8 ipf_byte(const struct weir_bytes *b, __u32 at)
-{
-	return BYTES_AT(b->base + at)->in6_u.u6_addr8[0];
-}
-
-static __always_inline __u32 ipf_half(const struct weir_bytes *b, __u32 at)
-{
-	return (__u32)ipf_byte(b, at) << 8 | ipf_byte(b, at + 1);
-}
-
 /* A CIPSO option of `size` bytes: whether it is well formed. */
 static __always_inline int ipf_cipso(const struct weir_bytes *b, __u32 at, __u32 size)
 {
@@ -113,11 +103,11 @@ static __always_inline int ipf_cipso(const struct weir_bytes *b, __u32 at, __u32
 
 		if (place + 2 > size)
 			return 1;
-		tag = ipf_byte(b, at + place);
-		length = ipf_byte(b, at + place + 1);
+		tag = bytes_u8(b, at + place);
+		length = bytes_u8(b, at + place + 1);
 		if (place + length > size || length < 4 || length > 34)
 			return 0;
-		if (tag < 128 && !((tag == 1 || tag == 2 || tag == 5) && !ipf_byte(b, at + place + 2)))
+		if (tag < 128 && !((tag == 1 || tag == 2 || tag == 5) && !bytes_u8(b, at + place + 2)))
 			return 0;
 		place += length;
 	}
@@ -137,13 +127,13 @@ __noinline int ipf_options(const struct weir_bytes *b, struct ipf_view *v, __u32
 
 		if (at >= end)
 			break;
-		kind = ipf_byte(b, at);
+		kind = bytes_u8(b, at);
 		if (kind == 0)
 			break;
 		if (kind != 1) {
 			if (at + 1 >= end)
 				break;
-			size = ipf_byte(b, at + 1);
+			size = bytes_u8(b, at + 1);
 			if (size < 2 || at + size > end)
 				break;
 		}
@@ -152,7 +142,7 @@ __noinline int ipf_options(const struct weir_bytes *b, struct ipf_view *v, __u32
 			if (v->options & bit)
 				v->attributes |= IPF_BAD;
 			else if (size > 2)
-				v->classes |= ipf_class_bit(ipf_byte(b, at + 2));
+				v->classes |= ipf_class_bit(bytes_u8(b, at + 2));
 		} else if (bit == IPF_OPTION_CIPSO) {
 			if (v->options & bit || !ipf_cipso(b, at, size))
 				v->attributes |= IPF_BAD;
@@ -181,15 +171,19 @@ static __always_inline __u32 ipf_header_bit(__u8 proto)
 }
 #define IPF_HEADER_FRAG (1 << 3)
 
-/* A fragment header: what it is part of, and whether it can be true. `total`: of the packet. */
-static __always_inline void ipf_fragment_header(const struct weir_bytes *b, struct ipf_view *v,
-						__u32 at, __u32 end, __u32 total)
+/*
+ * A fragment header: what it is part of, and whether it can be true. `total`: of the packet. Gives
+ * its offset.
+ */
+static __always_inline __u32 ipf_fragment_header(const struct weir_bytes *b, struct ipf_view *v,
+						 __u32 at, __u32 end, __u32 total)
 {
-	__u32 place = ipf_half(b, at + 2);
+	__u32 place = bytes_u16(b, at + 2), offset = place & ~7;
 
-	v->id = ipf_half(b, at + 4) << 16 | ipf_half(b, at + 6);
-	if ((place & 1 && total & 7) || (place & ~7) + (end - at - 8) > 65535)
+	v->id = bytes_u16(b, at + 4) << 16 | bytes_u16(b, at + 6);
+	if ((place & 1 && total & 7) || offset + (end - at - 8) > 65535)
 		v->attributes |= IPF_BAD;
+	return offset;
 }
 
 /*
@@ -220,7 +214,7 @@ __noinline int ipf_extensions(const struct weir_bytes *b, struct ipf_view *v, __
 		}
 		if (at + 8 > b->have)
 			return proto;
-		length = ipf_byte(b, at + 1);
+		length = bytes_u8(b, at + 1);
 		if (proto == IPPROTO_AH)
 			size = (length + 2) * 4;
 		else if (proto != IPPROTO_FRAGMENT)
@@ -240,12 +234,11 @@ __noinline int ipf_extensions(const struct weir_bytes *b, struct ipf_view *v, __
 		}
 		if (proto == IPPROTO_FRAGMENT) {
 			fragment = 1;
-			ipf_fragment_header(b, v, at, end, total);
 			/* What is behind it in a later fragment is no header. */
-			if (ipf_half(b, at + 2) & ~7)
-				return ipf_byte(b, at);
+			if (ipf_fragment_header(b, v, at, end, total))
+				return bytes_u8(b, at);
 		}
-		proto = ipf_byte(b, at);
+		proto = bytes_u8(b, at);
 		at += size;
 	}
 	return proto;
@@ -268,12 +261,12 @@ static __always_inline void ipf_icmp4(const struct weir_bytes *b, const struct w
 	if (!icmp_is_error(IPPROTO_ICMP, kind))
 		return;
 	if (quote + 20 <= b->have) {
-		__u32 source = ipf_half(b, quote + 12) << 16 | ipf_half(b, quote + 14);
+		__u32 source = bytes_u16(b, quote + 12) << 16 | bytes_u16(b, quote + 14);
 
-		if (ipf_half(b, quote + 6) & 0x1fff || source != (__u32)p->dst[1])
+		if (bytes_u16(b, quote + 6) & 0x1fff || source != (__u32)p->dst[1])
 			v->attributes |= IPF_BAD;
 	}
-	if (p->src_port == 0x0304 && ipf_half(b, at + 6) < 68)
+	if (p->src_port == 0x0304 && bytes_u16(b, at + 6) < 68)
 		v->attributes |= IPF_BAD;
 }
 
@@ -332,7 +325,7 @@ static __always_inline void ipf_transport(const struct weir_bytes *b, const stru
 	switch (p->proto) {
 	case IPPROTO_TCP:
 		if (p->transport == WEIR_TRANSPORT_TCP && at + 20 <= b->have &&
-		    ipf_bad_flags(p->tcp_flags, ipf_half(b, at + 18)))
+		    ipf_bad_flags(p->tcp_flags, bytes_u16(b, at + 18)))
 			v->attributes |= IPF_BAD;
 		break;
 	case IPPROTO_ICMP:
@@ -360,9 +353,9 @@ static __always_inline void ipf_fragment(const struct weir_bytes *b, const struc
 					 struct ipf_view *v, __u32 start)
 {
 	__u32 offset = p->fragment_offset * 8;
-	bool more = ipf_half(b, start + 6) & 0x2000;
+	bool more = bytes_u16(b, start + 6) & 0x2000;
 
-	v->id = ipf_half(b, start + 4);
+	v->id = bytes_u16(b, start + 4);
 	if (p->fragment != WEIR_FRAGMENT_LATER)
 		return;
 	if (p->proto == IPPROTO_TCP && offset < 20)
@@ -401,7 +394,7 @@ __noinline int ipf_see(const struct weir_seen *seen, const struct weir_packet *p
 	} else {
 		if (p->dst[0] >> 56 == 0xff)
 			v->attributes |= IPF_MCAST | IPF_MBCAST;
-		__u32 last = p->proto, next = ipf_byte(b, start + 6);
+		__u32 last = p->proto, next = bytes_u8(b, start + 6);
 
 		if (is_extension(WEIR_POLICY_READS_IPF, next))
 			last = ipf_extensions(b, v, next, start + 40, end);

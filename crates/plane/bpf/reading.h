@@ -45,9 +45,14 @@ static __always_inline bool ipf_bad_flags(__u32 flags, __u32 urgent)
 	       (flags & 2 && flags & 0x28) || without_ack;
 }
 
-static __always_inline __u32 reading_byte(const struct weir_bytes *b, __u32 at)
+static __always_inline __u8 bytes_u8(const struct weir_bytes *b, __u32 at)
 {
 	return BYTES_AT(b->base + at)->in6_u.u6_addr8[0];
+}
+
+static __always_inline __u32 bytes_u16(const struct weir_bytes *b, __u32 at)
+{
+	return (__u32)bytes_u8(b, at) << 8 | bytes_u8(b, at + 1);
 }
 
 static __always_inline int reading_whole(const struct weir_rest *rest, __u32 needs)
@@ -74,7 +79,7 @@ static __always_inline int reading_ipfw6(const struct weir_bytes *b, const struc
 	case IPPROTO_ESP:
 		return reading_unread(rest, 4);
 	case WEIR_PROTO_CARP:
-		if (rest->there < 36 || reading_byte(b, rest->at) != WEIR_CARP_ADVERTISEMENT)
+		if (rest->there < 36 || bytes_u8(b, rest->at) != WEIR_CARP_ADVERTISEMENT)
 			return -1;
 		return 0;
 	case IPPROTO_IPV6:
@@ -116,9 +121,8 @@ static __always_inline int reading_ipf(const struct weir_bytes *b, const struct 
 		if (rest->there < 20)
 			return -1;
 		/* Of flags that can't be, it is told that they are `bad`, and the rules are read. */
-		if ((reading_byte(b, at + 12) >> 4) * 4 > rest->there &&
-		    !ipf_bad_flags(reading_byte(b, at + 13),
-				   reading_byte(b, at + 18) << 8 | reading_byte(b, at + 19)))
+		if ((bytes_u8(b, at + 12) >> 4) * 4 > rest->there &&
+		    !ipf_bad_flags(bytes_u8(b, at + 13), bytes_u16(b, at + 18)))
 			return -1;
 		return 20;
 	case IPPROTO_ICMP:
@@ -145,8 +149,8 @@ static __always_inline int reading_ipf_behind_ah(const struct weir_bytes *b, str
 		return 0;
 	if (rest->there < WEIR_AH_MIN)
 		return -1;
-	proto = reading_byte(b, rest->at);
-	size = (reading_byte(b, rest->at + 1) + 2) * 4;
+	proto = bytes_u8(b, rest->at);
+	size = (bytes_u8(b, rest->at + 1) + 2) * 4;
 	if (rest->there < size)
 		return -1;
 	rest->at += size;
@@ -201,15 +205,15 @@ static __always_inline bool is_extension(__u32 reading, __u8 next)
 /* A routing header of type 0 that leads further than its addresses. */
 static __always_inline bool is_odd_route(const struct weir_bytes *b, __u32 at)
 {
-	__u32 length = reading_byte(b, at + 1), left = reading_byte(b, at + 3);
+	__u32 length = bytes_u8(b, at + 1), left = bytes_u8(b, at + 3);
 
-	return !reading_byte(b, at + 2) && (length / 2 < left || (left && length & 1));
+	return !bytes_u8(b, at + 2) && (length / 2 < left || (left && length & 1));
 }
 
 /* A routing header of a type that ipfw doesn't know: it looks for those, whatever came before. */
 static __always_inline bool unknown_route(const struct weir_bytes *b, __u32 reading, __u32 at)
 {
-	__u32 kind = reading_byte(b, at + 2);
+	__u32 kind = bytes_u8(b, at + 2);
 
 	return reading & WEIR_POLICY_READS_IPFW && kind != 0 && kind != 2;
 }

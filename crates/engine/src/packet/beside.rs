@@ -119,10 +119,10 @@ fn headers(data: &[u8], p: &Key) -> Option<u8> {
             proto::FRAGMENT => 8,
             proto::AH => 16,
             proto::ESP => 32,
-            NOTHING => 64,
+            proto::NONE => 64,
             _ => return Some(bits | 128),
         };
-        if next == NOTHING {
+        if next == proto::NONE {
             return Some(bits | bit);
         }
         let rest = data.get(..length.min(data.len()))?.get(at..)?;
@@ -142,10 +142,7 @@ fn headers(data: &[u8], p: &Key) -> Option<u8> {
         }
     }
     Some(match next {
-        NOTHING | proto::ESP => bits,
+        proto::NONE | proto::ESP => bits,
         _ => bits | 128,
     })
 }
-
-/// No next header (RFC 8200 section 4.7).
-const NOTHING: u8 = 59;

@@ -15,7 +15,6 @@ mod other {
     pub const IPV4: u8 = 4;
     pub const IPV6: u8 = 41;
     pub const GRE: u8 = 47;
-    pub const NONE: u8 = 59;
     pub const PIM: u8 = 103;
     pub const CARP: u8 = 112;
 }
@@ -71,7 +70,7 @@ fn ipfw(b: &Bytes, rest: Rest, p: &Key) -> Option<u32> {
         _ => {}
     }
     match p.proto {
-        other::NONE => Some(0),
+        proto::NONE => Some(0),
         other::PIM | other::GRE | proto::ESP => unread(rest, 4),
         other::CARP => {
             unread(rest, 36)?;

@@ -58,9 +58,10 @@ pub(super) fn bits(policies: &[&Policy]) -> u128 {
     })
 }
 
-/// Protocols, and for whom their headers can be cut short in a packet or first fragment; the last
-/// row is for all others.
-type Rows = &'static [(&'static [u8], &'static [u128])];
+/// Protocols, and for whom their headers can be cut short in a packet or first fragment.
+type Row = (&'static [u8], &'static [u128]);
+/// The last row is for all other protocols.
+type Rows = &'static [Row];
 
 const V4: Rows = &[
     // Options that are cut are IPFilter's business alone.
@@ -235,18 +236,27 @@ impl Space {
         self.diagram.and(protocols, there)
     }
 
+    /// The rows, each with the packets of its protocols.
+    fn rows(&mut self) -> Result<Vec<(Node, Row)>, TooLarge> {
+        let mut others = YES;
+        let mut out = Vec::new();
+        for row in rows(self.family) {
+            let such = match row.0 {
+                [] => others,
+                protocols => self.protocols(protocols)?,
+            };
+            others = self.diagram.without(others, such)?;
+            out.push((such, *row));
+        }
+        Ok(out)
+    }
+
     /// Packets whose transport header is cut short.
     pub fn short(&mut self) -> Result<Node, TooLarge> {
         let bit = bit(self.reading);
         let mut possible = NO;
-        let mut others = YES;
         let first = self.first()?;
-        for (protocols, values) in rows(self.family) {
-            let such = match protocols {
-                [] => others,
-                _ => self.protocols(protocols)?,
-            };
-            others = self.diagram.without(others, such)?;
+        for (such, (_, values)) in self.rows()? {
             if values.iter().any(|value| value & bit != 0) {
                 let such = self.diagram.and(such, first)?;
                 possible = self.diagram.or(possible, such)?;
@@ -303,12 +313,17 @@ impl Space {
         self.diagram.without(whole, wrong)
     }
 
+    /// [`CHAIN`] where it matters, nothing elsewhere.
+    fn chains(&self) -> u128 {
+        match self.family {
+            Family::V4 => 0,
+            Family::V6 => self.cuts & CHAIN,
+        }
+    }
+
     /// The values of [`Field::Short`] that packets can have here.
     fn cuts_possible(&self) -> Vec<u128> {
-        let chains = match self.family == Family::V6 && self.cuts & CHAIN != 0 {
-            true => CHAIN,
-            false => 0,
-        };
+        let chains = self.chains();
         let of_rows = rows(self.family).iter().flat_map(|row| row.1);
         let all = of_rows
             .chain(TINY)
@@ -379,18 +394,10 @@ impl Space {
     pub(super) fn short_or_whole(&mut self) -> Result<Node, TooLarge> {
         let first = self.first()?;
         let later = self.diagram.is(Field::Fragment, 2)?;
-        let (mut all, mut others) = (NO, YES);
-        for (protocols, values) in rows(self.family) {
-            let such = match protocols {
-                [] => others,
-                _ => self.protocols(protocols)?,
-            };
-            others = self.diagram.without(others, such)?;
+        let mut all = NO;
+        for (such, (protocols, values)) in self.rows()? {
             let such = self.diagram.and(such, first)?;
-            let chains = match self.family == Family::V6 && self.cuts & CHAIN != 0 {
-                true => CHAIN,
-                false => 0,
-            };
+            let chains = self.chains();
             for value in values
                 .iter()
                 .flat_map(|value| [*value, value & !IPF | chains])
