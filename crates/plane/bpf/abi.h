@@ -190,7 +190,7 @@ struct weir_test {
 	__u8 state;		/* enum weir_state: instead of the flow table; 0: ask the flow table */
 	__u8 way;		/* enum weir_test_way */
 	__u32 handling;		/* enum weir_handling */
-	__u32 padding;
+	__u32 summed;		/* enum weir_summed */
 	struct weir_facts facts;
 	/* results */
 	struct weir_packet packet;
@@ -201,6 +201,13 @@ struct weir_test {
 	__s32 parse_result;
 	__s32 inner_result;
 	__u32 short_way;	/* 1: it went the short way */
+};
+enum weir_summed {		/* sk_buff.ip_summed: who has looked at the transport checksum */
+	WEIR_SUMMED_NONE = 0,
+	WEIR_SUMMED_RIGHT = 1,
+	WEIR_SUMMED_COMPLETE = 2,	/* nobody, but sk_buff.csum is the sum of all bytes */
+	WEIR_SUMMED_LATER = 3,	/* it will be filled in */
+	WEIR_SUMMED_KNOWN = 1,	/* the bit that says that there is nothing to look at */
 };
 enum weir_test_way {
 	WEIR_TEST_SHORT = 0,	/* the short way, where the packet can go it */
@@ -287,6 +294,11 @@ enum weir_event_kind {
 	WEIR_EVENT_REJECT = 3,
 };
 
+enum weir_event_flag {
+	WEIR_EVENT_OWNED = 1,		/* uid, gid */
+	WEIR_EVENT_WRONG_SUM = 2,	/* the checksum of its transport header: learned_sum.h */
+};
+
 /* A record in a ring buffer. */
 #define WEIR_EVENT_BYTES 1232	/* what an ICMPv6 error may carry */
 struct weir_event {
@@ -301,7 +313,7 @@ struct weir_event {
 	__u32 gid;
 	__u32 skb_length;
 	__u16 captured;		/* bytes of the packet that follow, from the network header */
-	__u8 has_owner;
+	__u8 flags;		/* enum weir_event_flag */
 	__u8 mac_length;	/* bytes of link header before it */
 	char in_name[16];
 	char out_name[16];
@@ -319,12 +331,14 @@ struct weir_event {
 #define WEIR_SCRATCH_TRIES 16
 #define WEIR_SCRATCH_COPY 256	/* headers that the driver left outside the linear part */
 #define WEIR_SCRATCH_WALK 1024
+#define WEIR_SCRATCH_PIECE 128	/* of a packet that is read through: learned_sum.h */
 struct weir_scratch {
 	__u64 taken;
 	__u64 reserved[7];
 	__u8 copy[WEIR_SCRATCH_COPY];
 	struct weir_packet about;	/* in an ICMP error */
 	__u8 walk[WEIR_SCRATCH_WALK];	/* struct walk */
+	__u8 piece[WEIR_SCRATCH_PIECE];
 };
 
 /* Counts of what is noted of a packet on the whole way: struct walk.noted, see tally.h. */
@@ -356,7 +370,8 @@ struct weir_tally {
 	__u64 logged[2][2];	/* dropped, accepted */
 	__u64 refused[2][2];	/* a rate, a state that could not be made */
 	__u64 overlaps[2];	/* fragments */
-	__u64 pad[13];
+	__u64 wrong_tcp_sums[2];
+	__u64 pad[11];
 };
 
 /*

@@ -92,6 +92,8 @@ struct sk_buff___local {
 	unsigned char *head;
 	unsigned char *data;
 	unsigned char __pkt_type_offset[0];
+	__u8 ip_summed : 2;
+	__u32 csum;
 } __relocated;
 struct hlist_node___local { void *next; } __relocated;
 struct hlist_head___local { void *first; } __relocated;

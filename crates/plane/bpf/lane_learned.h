@@ -9,6 +9,7 @@
 #define WEIR_LANE_LEARNED_H
 
 #include "lane.h"
+#include "learned_sum.h"
 
 /* A packet, and what IPFilter sees of it. */
 struct lane_seen {
@@ -129,6 +130,8 @@ __noinline int lane_states(struct lane_job *job, __u32 have, __u32 hook, __u32 v
 	if (p->proto == IPPROTO_TCP && (p->tcp_flags & LANE_FLAGS) != TCP_ACK)
 		return LANE_WHOLE;
 	p->hook = hook;
+	if (!sum_is_known(SKB_AT(job->skb), job->base, p, v6 ? 40 : 20))
+		return LANE_WHOLE;
 	if (!lane_view(c, job, p, v6, &seen.view))
 		return LANE_WHOLE;
 	name = learned_name(p->src, p->dst, learned_ports(p), p->proto, p->family);

@@ -15,6 +15,18 @@ enum learned_error {
 };
 #define LEARNED_ASKS 2		/* beside 0 and 1, its answers */
 
+/*
+ * Whether the quoted packet is of an entry. What its group passes was found so before, and by that
+ * may have fixed the entry's destination: a second look would not be the same.
+ */
+static __always_inline bool learned_error_fits(struct walk *w, struct learned_entry *e, __u32 why)
+{
+	if (why == LEARNED_ERROR_PASSED)
+		return e->number == w->search.below;
+	return (learned_has_ports(e->proto) || w->about.dst_port == e->dst_port) &&
+	       learned_matches(e, &w->about, &w->quoted, LEARNED_REPEATED_QUOTED);
+}
+
 /* An ICMP error about a packet of the entry in a slot: whether it belongs there. */
 __noinline int learned_try_error(struct walk *w, __u32 slot, __u32 why)
 {
@@ -31,9 +43,7 @@ __noinline int learned_try_error(struct walk *w, __u32 slot, __u32 why)
 	if (!e)
 		return 0;
 	held = learned_lock(e);
-	if (e->used == 1 && e->expires_ms > w->now_ms &&
-	    (learned_has_ports(e->proto) || w->about.dst_port == e->dst_port) &&
-	    learned_matches(e, &w->about, &w->quoted, LEARNED_REPEATED_QUOTED) &&
+	if (e->used == 1 && e->expires_ms > w->now_ms && learned_error_fits(w, e, why) &&
 	    why != LEARNED_ERROR_FOUND) {
 		/* Backward: the quoted packet went from the destination to the source. */
 		bool backward = !learned_same(e->src, w->about.src);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A packet as IPFilter sees it, beside struct weir_packet: attributes, IP options, IPv6 headers.
- * Twin of engine::packet::ipf, but for the checksums of transport headers, which nobody checks on
- * a packet's way through the kernel. Sources: as there.
+ * Twin of engine::packet::ipf. Sources: as there.
  */
 #ifndef WEIR_LEARNED_VIEW_H
 #define WEIR_LEARNED_VIEW_H
@@ -39,6 +38,7 @@ struct ipf_view {
 	__u8 classes;		/* bits of security classes */
 	__u8 out;
 	__u32 id;		/* of fragments */
+	__u32 wrong_sum;	/* bad for nothing else */
 };
 
 /* The bit of an IPv4 option: policy's dialect::ipf::words::IP_OPTIONS. */
@@ -244,11 +244,11 @@ __noinline int ipf_extensions(const struct weir_bytes *b, struct ipf_view *v, __
 	return proto;
 }
 
-/* An ICMP message: bytes that its type needs; whether the error can be true. */
+/* An ICMP message of `data` bytes: bytes that its type needs; whether the error can be true. */
 static __always_inline void ipf_icmp4(const struct weir_bytes *b, const struct weir_packet *p,
-				      struct ipf_view *v)
+				      struct ipf_view *v, __u32 at, __u32 data)
 {
-	__u32 kind = p->src_port >> 8, at = p->transport_offset, size = 28, quote = at + 8;
+	__u32 kind = bytes_u8(b, at), size = 28, quote = at + 8;
 
 	if (kind == 0 || (kind >= 8 && kind <= 10))
 		size = 8;
@@ -256,7 +256,7 @@ static __always_inline void ipf_icmp4(const struct weir_bytes *b, const struct w
 		size = 20;
 	else if (kind >= 15 && kind <= 18)
 		size = 12;
-	if (v->data < size)
+	if (data < size)
 		v->attributes |= IPF_SHORT;
 	if (!icmp_is_error(IPPROTO_ICMP, kind))
 		return;
@@ -266,7 +266,7 @@ static __always_inline void ipf_icmp4(const struct weir_bytes *b, const struct w
 		if (bytes_u16(b, quote + 6) & 0x1fff || source != (__u32)p->dst[1])
 			v->attributes |= IPF_BAD;
 	}
-	if (p->src_port == 0x0304 && bytes_u16(b, at + 6) < 68)
+	if (bytes_u16(b, at) == 0x0304 && bytes_u16(b, at + 6) < 68)
 		v->attributes |= IPF_BAD;
 }
 
@@ -306,6 +306,35 @@ static __always_inline bool ipf_has_header(__u8 proto)
 	return false;
 }
 
+/*
+ * What is behind an IPv4 authentication header: no rule sees it, but it may be short or bad. The
+ * parser has dropped what ends before what is read here.
+ */
+static __always_inline void ipf_behind_ah(const struct weir_bytes *b, const struct weir_packet *p,
+					  struct ipf_view *v)
+{
+	__u32 at = p->transport_offset, data = v->data, size;
+	__u8 proto;
+
+	if (data < WEIR_AH_MIN) {
+		v->attributes |= IPF_SHORT;
+		return;
+	}
+	proto = bytes_u8(b, at);
+	size = (bytes_u8(b, at + 1) + 2) * 4;
+	at += size;
+	data -= size;
+	if (proto == IPPROTO_UDP && data < 8)
+		v->attributes |= IPF_SHORT;
+	if (proto == IPPROTO_ICMP)
+		ipf_icmp4(b, p, v, at, data);
+	if (proto != IPPROTO_TCP)
+		return;
+	if (bytes_u8(b, at + 12) >> 4 < 5 ||
+	    ipf_bad_flags(bytes_u8(b, at + 13), bytes_u16(b, at + 18)))
+		v->attributes |= IPF_BAD;
+}
+
 static __always_inline void ipf_transport(const struct weir_bytes *b, const struct weir_packet *p,
 					  struct ipf_view *v)
 {
@@ -330,7 +359,7 @@ static __always_inline void ipf_transport(const struct weir_bytes *b, const stru
 		break;
 	case IPPROTO_ICMP:
 		if (p->transport == WEIR_TRANSPORT_ICMP)
-			ipf_icmp4(b, p, v);
+			ipf_icmp4(b, p, v, at, v->data);
 		break;
 	case IPPROTO_ICMPV6:
 		if (p->transport == WEIR_TRANSPORT_ICMP)
@@ -338,8 +367,8 @@ static __always_inline void ipf_transport(const struct weir_bytes *b, const stru
 		break;
 	case IPPROTO_AH:
 		v->attributes |= IPF_AH;
-		if (!later && v->data < 12)
-			v->attributes |= IPF_SHORT;
+		if (p->family == 4 && !later)
+			ipf_behind_ah(b, p, v);
 		break;
 	case IPPROTO_UDP:
 		if (p->family == 4 && !later && v->data < 8)
@@ -412,6 +441,10 @@ __noinline int ipf_see(const struct weir_seen *seen, const struct weir_packet *p
 			v->attributes |= IPF_MCAST | IPF_MBCAST;
 	}
 	ipf_transport(b, p, v);
+	if (seen->wrong_sum && !(v->attributes & (IPF_SHORT | IPF_BAD))) {
+		v->attributes |= IPF_BAD;
+		v->wrong_sum = 1;
+	}
 	return !(v->attributes & IPF_UNTRACKABLE);
 }
 

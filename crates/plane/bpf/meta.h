@@ -18,6 +18,7 @@ struct weir_seen {
 	__u64 in;		/* struct net_device, or 0 */
 	__u64 out;
 	struct weir_bytes bytes;
+	__u32 wrong_sum;	/* the checksum of its transport header: learned_sum.h */
 };
 
 /* Copy headers that the driver left outside the linear part to where they can be read. */
@@ -164,6 +165,17 @@ static __always_inline bool meta_owner(const struct weir_seen *seen, __u32 *uid,
 static __always_inline __u8 meta_packet_type(const struct sk_buff___local *skb)
 {
 	return *(const __u8 *)&skb->__pkt_type_offset & 7;
+}
+
+/* Who has looked at the checksum of the transport header: enum weir_summed. */
+static __always_inline __u32 meta_summed(const struct sk_buff___local *skb)
+{
+	if (weir_testing) {
+		struct weir_control *c = weir_get_control();
+
+		return c ? c->test.summed : WEIR_SUMMED_NONE;
+	}
+	return BPF_CORE_READ_BITFIELD(skb, ip_summed);
 }
 
 #define DST_AT(a) ((struct dst_entry___local *)bpf_rdonly_cast( \

@@ -26,6 +26,7 @@
 #include "lane_meet.h"
 #if defined(WEIR_LEARNED) && !defined(WEIR_DYNAMIC)
 #include "lane_learned.h"
+#include "learned_sum.h"
 #endif
 #include "tally.h"
 #include "translated.h"
@@ -90,6 +91,10 @@ static __noinline int see(struct bpf_nf_ctx___local *ctx, struct walk *w,
 	}
 	b->mark = w->packet.mark;
 	b->tos = w->packet.tos;
+#if defined(WEIR_LEARNED) && !defined(WEIR_DYNAMIC)
+	if (!broken && w->seen.bytes.reading & WEIR_POLICY_READS_IPF)
+		w->seen.wrong_sum = sum_is_wrong(skb, b->scratch, &w->seen.bytes, &w->packet);
+#endif
 	return broken;
 }
 

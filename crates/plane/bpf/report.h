@@ -56,7 +56,9 @@ static __always_inline void report_fill(const struct weir_seen *seen, const stru
 	e->op = r->op;
 	e->mark = r->mark;
 	e->skb_length = seen->bytes.wire;
-	e->has_owner = meta_owner(seen, &e->uid, &e->gid);
+	e->flags = meta_owner(seen, &e->uid, &e->gid) ? WEIR_EVENT_OWNED : 0;
+	if (seen->wrong_sum)
+		e->flags |= WEIR_EVENT_WRONG_SUM;
 	meta_name(seen, false, (__u64 *)e->in_name);
 	meta_name(seen, true, (__u64 *)e->out_name);
 	report_link(seen, e);

@@ -95,6 +95,12 @@ static __always_inline void tally(const struct weir_control *c, struct weir_scra
 			w->noted[WEIR_NOTED_SHORT] = 1;
 	}
 #endif
+#if defined(WEIR_LEARNED) && !defined(WEIR_DYNAMIC)
+	if (w->seen.wrong_sum && w->packet.proto == IPPROTO_TCP) {
+		learned_see(w);
+		t->wrong_tcp_sums[out] += w->view.wrong_sum;
+	}
+#endif
 	/* Dropped in front of the lists: policy::dialect::ipf::lower::around. */
 	if (!accepted && w->packet.transport == WEIR_TRANSPORT_SHORT)
 		w->noted[WEIR_NOTED_BAD] = 1;

@@ -100,8 +100,8 @@ pub struct Test {
     pub way: u8,
     /// What the kernel does with it beside the filter (`model::handling`).
     pub handling: u32,
-    /// Unused.
-    pub padding: u32,
+    /// `enum weir_summed`.
+    pub summed: u32,
     /// What few rules ask.
     pub facts: Facts,
     /// Result: the parsed packet.
@@ -230,8 +230,10 @@ pub struct Tally {
     pub refused: [[u64; 2]; 2],
     /// Fragments that overlap the first one.
     pub overlaps: [u64; 2],
+    /// Segments with a wrong checksum.
+    pub wrong_tcp_sums: [u64; 2],
     /// Unused.
-    pub pad: [u64; 13],
+    pub pad: [u64; 11],
 }
 
 /// `struct weir_local`.
@@ -274,8 +276,8 @@ pub struct Event {
     pub skb_length: u32,
     /// Bytes captured.
     pub captured: u16,
-    /// Whether there is an owner.
-    pub has_owner: u8,
+    /// `enum weir_event_flag`.
+    pub flags: u8,
     /// Bytes of link header.
     pub mac_length: u8,
     /// Receiving interface.

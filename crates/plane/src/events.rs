@@ -43,6 +43,9 @@ pub struct Event {
     pub mark: u32,
     /// User and group of the sending socket.
     pub owner: Option<(u32, u32)>,
+    /// Whether the checksum of the transport header is wrong, where rules make states as IPFilter's
+    /// do, or ask for such things.
+    pub wrong_sum: bool,
     /// Receiving interface; empty for none.
     pub in_iface: String,
     /// Sending interface; empty for none.
@@ -56,6 +59,10 @@ pub struct Event {
     /// Bytes that the packet has.
     pub length: u32,
 }
+
+/// `enum weir_event_flag`.
+const OWNED: u8 = 1;
+const WRONG_SUM: u8 = 2;
 
 fn name(bytes: &[u8; 16]) -> String {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
@@ -78,7 +85,8 @@ impl Event {
             rule: raw.rule,
             policy: raw.generation,
             mark: raw.mark,
-            owner: (raw.has_owner != 0).then_some((raw.uid, raw.gid)),
+            owner: (raw.flags & OWNED != 0).then_some((raw.uid, raw.gid)),
+            wrong_sum: raw.flags & WRONG_SUM != 0,
             in_iface: name(&raw.in_name),
             out_iface: name(&raw.out_name),
             link: raw.mac[..usize::from(raw.mac_length).min(raw.mac.len())].to_vec(),

@@ -369,6 +369,7 @@ mod tests {
             policy: 1,
             mark: 0,
             owner: None,
+            wrong_sum: false,
             in_iface: "eth0".into(),
             out_iface: String::new(),
             link: vec![2, 0, 0, 0, 9, 1, 2, 0, 0, 0, 9, 2, 8, 0],

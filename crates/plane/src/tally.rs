@@ -71,6 +71,8 @@ pub struct Counts {
     pub unlogged: u64,
     /// Blocked fragments that overlap the first one.
     pub overlaps: u64,
+    /// Segments of TCP that are bad for their checksum alone.
+    pub wrong_tcp_sums: Option<u64>,
     /// Answers handed to who sends them: resets, ICMP.
     pub answers: (u64, u64),
 }
@@ -268,6 +270,7 @@ fn counts(instance: &Instance, sums: &Raw, out: usize) -> Counts {
     let [dropped, accepted] = sums
         .packets
         .map(|verdict| verdict.map(|family| family[out]));
+    let learns = crate::load::learns(instance.settings.features);
     Counts {
         passed: Some(accepted[0] + accepted[1]),
         blocked: dropped[0] + dropped[1],
@@ -275,7 +278,7 @@ fn counts(instance: &Instance, sums: &Raw, out: usize) -> Counts {
         nomatch: 0,
         looked: 0,
         bad: noted(BAD),
-        short: crate::load::learns(instance.settings.features).then(|| noted(SHORT)),
+        short: learns.then(|| noted(SHORT)),
         logged: (sums.logged[1][out], sums.logged[0][out]),
         records: (noted(RECORD), noted(RECORD_LOST)),
         states: (noted(STATE), noted(STATE_LOST)),
@@ -284,6 +287,7 @@ fn counts(instance: &Instance, sums: &Raw, out: usize) -> Counts {
         stateless: sums.refused[1][out],
         unlogged: noted(UNLOGGED),
         overlaps: sums.overlaps[out],
+        wrong_tcp_sums: learns.then(|| sums.wrong_tcp_sums[out]),
         answers: (noted(RESET), noted(UNREACHABLE)),
     }
 }

@@ -24,6 +24,7 @@ use crate::sys::bpf::{RunResult, test_run};
 pub struct TestRun {
     instance: Arc<Instance>,
     whole_way: Cell<bool>,
+    summed: Cell<u32>,
 }
 
 /// What became of a packet.
@@ -43,6 +44,10 @@ pub struct Outcome {
     pub short_way: bool,
 }
 
+/// `WEIR_SUMMED_NONE`.
+const SUMMED_NONE: u32 = 0;
+/// `WEIR_SUMMED_RIGHT`.
+const SUMMED_RIGHT: u32 = 1;
 /// `WEIR_TEST_PARSE`.
 const WAY_PARSE: u8 = 2;
 const TEST: usize = offset_of!(Control, test);
@@ -54,6 +59,7 @@ impl TestRun {
         Ok(TestRun {
             instance: Arc::new(load(capacity, true, !(FEATURE_LEARNED | FRAMES), None)?),
             whole_way: Cell::new(false),
+            summed: Cell::new(SUMMED_RIGHT),
         })
     }
 
@@ -68,6 +74,7 @@ impl TestRun {
                 None,
             )?),
             whole_way: Cell::new(false),
+            summed: Cell::new(SUMMED_RIGHT),
         })
     }
 
@@ -82,6 +89,7 @@ impl TestRun {
                 None,
             )?),
             whole_way: Cell::new(false),
+            summed: Cell::new(SUMMED_RIGHT),
         })
     }
 
@@ -92,6 +100,7 @@ impl TestRun {
         Ok(TestRun {
             instance: Arc::new(load(capacity, true, !(TRACKS | FRAMES), None)?),
             whole_way: Cell::new(false),
+            summed: Cell::new(SUMMED_RIGHT),
         })
     }
 
@@ -101,6 +110,7 @@ impl TestRun {
         Ok(TestRun {
             instance: Arc::new(load(capacity, true, !TRACKS, None)?),
             whole_way: Cell::new(false),
+            summed: Cell::new(SUMMED_RIGHT),
         })
     }
 
@@ -112,6 +122,7 @@ impl TestRun {
         Ok(TestRun {
             instance: Arc::new(instance),
             whole_way: Cell::new(false),
+            summed: Cell::new(SUMMED_RIGHT),
         })
     }
 
@@ -143,6 +154,15 @@ impl TestRun {
     /// Send the next packets the whole way, even those that could go the short way.
     pub fn set_whole_way(&self, whole: bool) {
         self.whole_way.set(whole);
+    }
+
+    /// Let no device have checked the transport checksums of the next packets, so that the programs
+    /// do where it matters. Otherwise they are taken to be right.
+    pub fn set_sums_unknown(&self, unknown: bool) {
+        self.summed.set(match unknown {
+            true => SUMMED_NONE,
+            false => SUMMED_RIGHT,
+        });
     }
 
     /// Put the addresses of a host in force.
@@ -208,6 +228,7 @@ impl TestRun {
     ) -> Result<Outcome> {
         let mut test = test_of(arrival, state);
         test.way = u8::from(self.whole_way.get());
+        test.summed = self.summed.get();
         self.set_test(&test);
         let run = self.execute(arrival.hook, family, packet, 1)?;
         Ok(self.outcome(run.value == 1))
@@ -265,7 +286,9 @@ impl TestRun {
         state: u8,
         repeat: u32,
     ) -> Result<u32> {
-        self.set_test(&test_of(arrival, state));
+        let mut test = test_of(arrival, state);
+        test.summed = self.summed.get();
+        self.set_test(&test);
         Ok(self
             .execute(arrival.hook, family, packet, repeat)?
             .nanoseconds)

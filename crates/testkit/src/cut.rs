@@ -2,8 +2,8 @@
 //!
 //! In: a source of random numbers. Out: an IPv4 or IPv6 packet with options or extension headers,
 //! of a protocol that some language reads or that none does, which ends somewhere from its network
-//! header to behind its transport header. Lengths and checksums are right, so that only the cut is
-//! wrong; a part of the packets are fragments.
+//! header to behind its transport header. Lengths are right, so that only the cut is wrong, and
+//! mostly the checksums, too; a part of the packets are fragments.
 
 use fastrand::Rng;
 use weir_engine::packet::checksum::{finish, pseudo, sum};
@@ -14,6 +14,8 @@ const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const AH: u8 = 51;
 const NONE: u8 = 59;
+/// Of an authentication header without a check value.
+const AH_LENGTH: usize = 12;
 const DSTOPTS: u8 = 60;
 
 /// Protocols of upper layers: read by someone, or known by name, or unknown.
@@ -55,12 +57,20 @@ pub fn packet(rng: &mut Rng, family: Family) -> Vec<u8> {
     }
     if !fragment {
         fix_checksum(&mut bytes, at, family, proto);
+        // At times one bit of the packet's end isn't as it was sent.
+        if bytes.len() > at && rng.u8(..6) == 0 {
+            *bytes.last_mut().expect("there are some") ^= 1;
+        }
     }
     bytes
 }
 
-/// Fills in what the checksum of the transport header should be.
+/// Fills in what the checksum of the transport header should be, where one is read.
 fn fix_checksum(bytes: &mut [u8], at: usize, family: Family, proto: u8) {
+    if proto == AH && bytes.len() > at + AH_LENGTH {
+        let next = bytes[at];
+        return fix_checksum(bytes, at + AH_LENGTH, family, next);
+    }
     let place = at
         + match proto {
             6 => 16,
@@ -173,7 +183,12 @@ fn upper(rng: &mut Rng, proto: u8) -> Vec<u8> {
         17 => bytes[4..6].copy_from_slice(&[0, 16]),
         // No next-hop MTU, so that none is wrong.
         1 => bytes[4..8].copy_from_slice(&[0, 1, 5, 220]),
-        AH => bytes[..2].copy_from_slice(&[NONE, 1]),
+        AH => {
+            let next = [NONE, 1, 6, 6, 17, 47, 50, 58][rng.usize(..8)];
+            bytes[..2].copy_from_slice(&[next, 1]);
+            bytes.truncate(AH_LENGTH);
+            bytes.extend(upper(rng, next));
+        }
         _ => {}
     }
     bytes

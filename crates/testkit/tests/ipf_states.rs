@@ -49,6 +49,8 @@ const WITH: &[&str] = &[
     " with not opt rr",
     " with opt sec-class secret",
     " with lowttl",
+    " with bad",
+    " with not bad",
     " with bad-src",
     " with not bad-src",
     " with mcast",
@@ -258,10 +260,11 @@ fn lifetimes(rng: &mut Rng) -> Lifetimes {
 }
 
 /// The packet as its bytes say it, and the bytes.
-fn on_the_wire(mut made: Packet, options: &[u8]) -> (Packet, Vec<u8>) {
+fn on_the_wire(sent: &Sent) -> (Packet, Vec<u8>) {
+    let mut made = sent.packet.clone();
     settle(&mut made);
     let mut bytes = build(&made, usize::MAX).expect("a settled packet can be built");
-    talk::put_options(&mut bytes, options);
+    sent.put_into(&mut bytes);
     let met = packet(
         &bytes,
         bytes.len() as u32,
@@ -284,6 +287,8 @@ struct Tally {
     blocked: u64,
     /// In the kernel: packets that went the short way.
     short_ways: u64,
+    /// With a checksum that is wrong, and nothing else.
+    wrong_sums: u64,
     /// Packets of a state that met rules: ICMP errors that a group passed.
     judged: u64,
     /// Of rule sets of HP-UX: connections above a limit, and those within one.
@@ -312,8 +317,8 @@ fn routed(facts: &IpfPacket, met: &Packet) -> IpfPacket {
 impl Judges<'_> {
     /// Judges a packet by all; what differs is an error.
     fn judge(&mut self, sent: Sent, tally: &mut Tally) -> Result<(), String> {
-        let now_ms = sent.now_ms;
-        let (met, bytes) = on_the_wire(sent.packet, sent.options);
+        let (now_ms, spoiled) = (sent.now_ms, sent.spoiled);
+        let (met, bytes) = on_the_wire(&sent);
         let out = met.hook != Hook::Prerouting;
         let interface = if out { &met.out_iface } else { &met.in_iface };
         let facts = ipf_packet(&bytes, out, interface, LinkClass::default());
@@ -326,6 +331,7 @@ impl Judges<'_> {
         }
         tally.packets += 1;
         tally.fragments += u64::from(meant.by_fragment);
+        tally.wrong_sums += u64::from(spoiled && facts.attributes & attribute::BAD != 0);
         tally.hits += u64::from(meant.state.is_some() && meant.matched.is_empty());
         let error = facts.icmp.as_ref().is_some_and(|icmp| icmp.error);
         let met_rules = meant.state.is_some() && !meant.matched.is_empty();
@@ -457,7 +463,17 @@ fn compare(seeds: std::ops::Range<u64>, packets: usize, kernel: Option<&TestRun>
             ..Settings::default()
         };
         let mut talks = Talks::new(seed);
-        let sent = std::iter::repeat_with(|| talks.packet()).take(packets);
+        // Of half of the policies nobody else looks at checksums, so that packets can be spoiled.
+        let unknown = rng.bool();
+        if let Some(kernel) = kernel {
+            kernel.set_sums_unknown(unknown);
+        }
+        let sent = std::iter::repeat_with(|| {
+            let sent = talks.packet();
+            let spoiled = sent.spoiled && unknown;
+            Sent { spoiled, ..sent }
+        });
+        let sent = sent.take(packets);
         let what = format!("seed {seed}");
         policies += u32::from(play(&what, &text, settings, sent, kernel, &mut tally));
     }
@@ -500,6 +516,7 @@ fn states_mean_the_same_in_the_kernel() {
         tally.blocked,
         tally.above,
         tally.within,
+        tally.wrong_sums,
     ];
     assert!(all.iter().all(|count| *count > policies), "{tally:?}");
     assert!(tally.short_ways > policies, "{tally:?}");

@@ -106,10 +106,10 @@ impl Judges<'_> {
     /// Judges a packet by all; what differs is an error.
     fn judge(&mut self, sent: talk::Sent, tally: &mut Tally) -> Result<(), String> {
         let now_ms = sent.now_ms;
-        let mut made = with_local(sent.packet);
+        let mut made = with_local(sent.packet.clone());
         settle(&mut made);
         let mut bytes = build(&made, usize::MAX).expect("a settled packet can be built");
-        talk::put_options(&mut bytes, sent.options);
+        sent.put_into(&mut bytes);
         let met = packet(
             &bytes,
             bytes.len() as u32,

@@ -48,6 +48,17 @@ impl LinkClass {
     }
 }
 
+/// What is known of the checksum of the transport header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Summed {
+    /// Nothing: it is looked at.
+    Not,
+    /// It is right, or will be.
+    Right,
+    /// It is wrong.
+    Wrong,
+}
+
 fn half(bytes: &[u8], at: usize) -> Option<u16> {
     let pair = bytes.get(at..at + 2)?;
     Some(u16::from_be_bytes([pair[0], pair[1]]))
@@ -61,6 +72,18 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 /// The packet in these bytes.
 #[must_use]
 pub fn ipf_packet(bytes: &[u8], out: bool, interface: &str, link: LinkClass) -> IpfPacket {
+    ipf_packet_summed(bytes, out, interface, link, Summed::Not)
+}
+
+/// The same of a packet whose checksum somebody has looked at.
+#[must_use]
+pub fn ipf_packet_summed(
+    bytes: &[u8],
+    out: bool,
+    interface: &str,
+    link: LinkClass,
+    summed: Summed,
+) -> IpfPacket {
     let family = match bytes.first().map(|byte| byte >> 4) {
         Some(6) => Family::V6,
         _ => Family::V4,
@@ -68,7 +91,7 @@ pub fn ipf_packet(bytes: &[u8], out: bool, interface: &str, link: LinkClass) -> 
     let mut reader = Reader {
         bytes,
         at: 0,
-        quoted: false,
+        summed,
         packet: IpfPacket::empty(family, out, interface),
     };
     reader.packet.attributes = link.attributes();
@@ -80,8 +103,7 @@ struct Reader<'b> {
     bytes: &'b [u8],
     /// Where the transport header begins.
     at: usize,
-    /// Inside an ICMP error: checksums are not there to be checked.
-    quoted: bool,
+    summed: Summed,
     packet: IpfPacket,
 }
 
@@ -394,7 +416,8 @@ impl Reader<'_> {
         let mut reader = Reader {
             bytes,
             at: 0,
-            quoted: true,
+            // Checksums are not there to be checked.
+            summed: Summed::Right,
             packet: IpfPacket::empty(family, !self.packet.out, &self.packet.interface),
         };
         reader.read();
@@ -419,19 +442,30 @@ impl Reader<'_> {
     /// A wrong checksum is bad, where it can be checked.
     fn checksum(&mut self, proto: u8, field: usize) {
         let unchecked = attribute::FRAG | attribute::SHORT | attribute::BAD;
-        if self.quoted || self.packet.is(unchecked) || self.packet.unreadable {
+        if self.packet.is(unchecked) || self.packet.unreadable {
             return;
         }
+        self.packet.wrong_sum = match self.summed {
+            Summed::Not => self.is_wrong(proto, field),
+            Summed::Right => false,
+            Summed::Wrong => true,
+        };
+        if self.packet.wrong_sum {
+            self.mark(attribute::BAD);
+        }
+    }
+
+    fn is_wrong(&self, proto: u8, field: usize) -> bool {
         let end = self.at + self.packet.data as usize;
         let (Some(data), Some(stored)) = (
             self.bytes.get(self.at..end),
             half(self.bytes, self.at + field),
         ) else {
             // Cut off by the capture: nothing can be said.
-            return;
+            return false;
         };
         if proto == UDP && stored == 0 {
-            return;
+            return false;
         }
         let start = match (proto, self.packet.family) {
             (ICMP, _) => 0,
@@ -448,9 +482,7 @@ impl Reader<'_> {
                 data.len() as u32,
             ),
         };
-        if checksum::finish(checksum::sum(data, start)) != 0 {
-            self.mark(attribute::BAD);
-        }
+        checksum::finish(checksum::sum(data, start)) != 0
     }
 }
 

@@ -100,6 +100,9 @@ fn compare(what: &str, seeds: u64, kernel: Option<&TestRun>) {
         };
         let mut talks = Talks::new(seed);
         let sent = std::iter::repeat_with(|| talks.packet()).take(300);
+        if let Some(kernel) = kernel {
+            kernel.set_sums_unknown(true);
+        }
         let before = tally.judged;
         let what = format!("{what} {seed}");
         assert!(

@@ -35,6 +35,8 @@ pub struct Sent {
     pub packet: Packet,
     /// Its IP options.
     pub options: &'static [u8],
+    /// Whether a bit at its end isn't as it was when its checksum was made.
+    pub spoiled: bool,
     /// When.
     pub now_ms: u64,
 }
@@ -148,6 +150,7 @@ impl Talks {
         Sent {
             packet: fragmented(rng, packet),
             options,
+            spoiled: rng.u8(..10) == 0,
             now_ms: self.now_ms,
         }
     }
@@ -162,8 +165,18 @@ const OPTIONS: &[&[u8]] = &[
     &[148, 4, 0, 0],
 ];
 
+impl Sent {
+    /// Puts into the bytes of its packet what else there is.
+    pub fn put_into(&self, bytes: &mut Vec<u8>) {
+        put_options(bytes, self.options);
+        if self.spoiled {
+            *bytes.last_mut().expect("it has a header") ^= 1;
+        }
+    }
+}
+
 /// Puts options into an IPv4 packet.
-pub fn put_options(bytes: &mut Vec<u8>, options: &[u8]) {
+fn put_options(bytes: &mut Vec<u8>, options: &[u8]) {
     if bytes[0] != 0x45 || options.is_empty() {
         return;
     }
@@ -209,6 +222,7 @@ pub fn used_again(times: u64) -> Vec<Sent> {
         out.push(Sent {
             packet,
             options: &[],
+            spoiled: false,
             now_ms,
         });
     };
@@ -244,6 +258,7 @@ pub fn steady(seed: u64, packets: usize) -> Vec<Sent> {
         out.push(Sent {
             packet,
             options: &[],
+            spoiled: false,
             now_ms,
         });
     }

@@ -508,6 +508,7 @@ mod tests {
             level: Some((16, 4)),
             link: '-',
             bytes: bytes.iter().map(|b| format!("{b:02x}")).collect(),
+            wrong_sum: false,
             attributes: None,
             reason: None,
         }

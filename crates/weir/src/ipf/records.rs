@@ -6,7 +6,7 @@
 
 use super::live::Live;
 use serde::{Deserialize, Serialize};
-use weir_engine::packet::ipf::{LinkClass, ipf_packet};
+use weir_engine::packet::ipf::{LinkClass, Summed, ipf_packet_summed};
 use weir_plane::events::Event;
 use weir_policy::dialect::ipf::ast::{Action, Rule};
 use weir_policy::dialect::ipf::load::{RuleSet, unit};
@@ -43,6 +43,9 @@ pub struct Saved {
     pub link: char,
     /// The packet from its network header on, as far as it was captured.
     pub bytes: String,
+    /// The checksum of its transport header is wrong; else it is right, or wasn't there yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wrong_sum: bool,
     /// Attributes, where the one who judged the packet knew them all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attributes: Option<u32>,
@@ -125,6 +128,7 @@ impl Saved {
                 _ => '-',
             },
             bytes: digits(&event.bytes),
+            wrong_sum: event.wrong_sum,
             attributes: None,
             reason: None,
         }
@@ -151,6 +155,7 @@ impl Saved {
                 (false, false) => '-',
             },
             bytes: digits(bytes),
+            wrong_sum: record.packet.wrong_sum,
             attributes: Some(record.attributes),
             reason: record.reason.map(Reason::number),
         }
@@ -172,13 +177,14 @@ impl Saved {
             broadcast: self.link == 'b',
             many: false,
         };
-        let packet = ipf_packet(&self.packet(), self.out, &self.interface, link);
+        let summed = match self.wrong_sum {
+            true => Summed::Wrong,
+            false => Summed::Right,
+        };
+        let packet = ipf_packet_summed(&self.packet(), self.out, &self.interface, link, summed);
         Record {
             time_ms: self.time_ms,
-            // Checksums of packets that were made here are not there yet; nobody checked them.
-            attributes: self
-                .attributes
-                .unwrap_or(packet.attributes & !attribute::BAD),
+            attributes: self.attributes.unwrap_or(packet.attributes),
             packet,
             group: self.group.clone(),
             rule: self.rule,

@@ -62,6 +62,7 @@ struct Side {
     counted: Option<u64>,
     short: Option<u64>,
     invalid_source: Option<u64>,
+    wrong_tcp_sums: Option<u64>,
     /// Blocked, passed.
     logged: (u64, u64),
     /// Log records: written, lost.
@@ -91,6 +92,7 @@ impl Side {
             counted: Some(counts.counted),
             short: Some(counts.short),
             invalid_source: Some(0),
+            wrong_tcp_sums: Some(counts.wrong_tcp_sums),
             logged: (counts.logged_blocked, counts.logged_passed),
             records: (records as u64, 0),
             fragments: counts.fragments,
@@ -134,6 +136,7 @@ impl Side {
             counted: counted(live, out),
             short: count.short,
             invalid_source: (out || !asks).then_some(0),
+            wrong_tcp_sums: count.wrong_tcp_sums,
             logged: (count.logged.1, count.logged.0),
             records: count.records,
             fragments: count.fragments,
@@ -234,6 +237,7 @@ fn new(summary: &Summary) -> Vec<String> {
             (Some(0), "bad coalesces"),
             (Some(0), "pullups succeeded"),
             (Some(0), "pullups failed"),
+            (counts.wrong_tcp_sums, "TCP checksum failures"),
         ] {
             put(value, format!("{side} {label}"));
         }
@@ -308,6 +312,8 @@ fn old(summary: &Summary) -> Vec<String> {
         "IN Pullups succeeded:\t0\tfailed:\t0".to_owned(),
         "OUT Pullups succeeded:\t0\tfailed:\t0".to_owned(),
         "Fastroute successes:\t0\tfailures:\t0".to_owned(),
+        format!("TCP cksum fails(in):\t{}", number(input.wrong_tcp_sums)),
+        format!("TCP cksum fails(out):\t{}", number(output.wrong_tcp_sums)),
         format!("IPF Ticks:\t{}", number(summary.ticks)),
         "Packet log flags set: (0)".to_owned(),
         "\tnone".to_owned(),

@@ -181,12 +181,7 @@ fn missing(packet: &TestPacket, facts: &IpfPacket, interface: &str) -> Option<&'
             return Some("frames that leave have no link class yet");
         }
     }
-    let mut fixed = packet.bytes.clone();
-    if fixed.first().is_some_and(|byte| byte >> 4 == 4) {
-        text::fix_checksums(&mut fixed);
-    }
-    let right = ipf_packet(&fixed, packet.out, interface, packet.link);
-    (right.attributes != facts.attributes).then_some("checksums are not checked in the kernel")
+    None
 }
 
 struct Judges<'p> {
@@ -347,6 +342,7 @@ fn vectors_mean_the_same_in_the_kernel() {
     };
     let capacity = Capacity::for_policy(1 << 20, 4096, 1 << 16, 4096).expect("it fits");
     let kernel = TestRun::learning(capacity).unwrap_or_else(|error| panic!("{error}"));
+    kernel.set_sums_unknown(true);
     let (mut tally, mut wrong) = (Tally::default(), Vec::new());
     for name in FILES {
         for case in case::cases(&case::text(name)) {
@@ -364,5 +360,5 @@ fn vectors_mean_the_same_in_the_kernel() {
         wrong.join("\n")
     );
     assert_eq!(tally.run + left_out, 1_507);
-    assert_eq!((tally.run, tally.as_the_file_says), (1_471, 1_467));
+    assert_eq!((tally.run, tally.as_the_file_says), (1_474, 1_470));
 }

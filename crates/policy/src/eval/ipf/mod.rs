@@ -265,6 +265,8 @@ pub struct Statistics {
     pub counted: u64,
     /// Short.
     pub short: u64,
+    /// Of TCP, bad for their checksum alone.
+    pub wrong_tcp_sums: u64,
     /// Logged and blocked.
     pub logged_blocked: u64,
     /// Logged and passed.
@@ -349,6 +351,7 @@ impl<'r> Evaluator<'r> {
         let stats = &mut self.statistics[walk.out()];
         stats.ipv6 += u64::from(packet.family == crate::model::Family::V6);
         stats.short += u64::from(packet.is(attribute::SHORT));
+        stats.wrong_tcp_sums += u64::from(packet.wrong_sum && packet.proto == 6);
         if packet.unreadable {
             stats.bad += 1;
             stats.blocked += 1;

@@ -88,6 +88,8 @@ pub struct IpfPacket {
     pub tcp: Option<Tcp>,
     /// ICMP, where type and code are there.
     pub icmp: Option<Icmp>,
+    /// Bad for nothing but the checksum of its transport header.
+    pub wrong_sum: bool,
     /// A header that must be there is not: no rule ever sees the packet.
     pub unreadable: bool,
 }
@@ -119,6 +121,7 @@ impl IpfPacket {
             ports: None,
             tcp: None,
             icmp: None,
+            wrong_sum: false,
             unreadable: false,
         }
     }
