@@ -132,6 +132,18 @@ fn what_cant_be_kept_is_refused_with_its_place() {
 }
 
 #[test]
+fn tables_that_are_missing_are_told_at_their_word() {
+    for (rule, place) in [
+        ("block in quick from pool/nosuch to any\n", "r:1:21"),
+        ("block in quick from any to hash/7\n", "r:1:28"),
+        ("block in quick from pool / 7 to any\n", "r:1:1"),
+    ] {
+        let run = told(rule).expect(1);
+        assert!(run.err.contains(place), "{run:?}");
+    }
+}
+
+#[test]
 fn tables_and_rules_printed_together_are_input() {
     let folder = Folder::new();
     folder.file(
@@ -353,7 +365,7 @@ fn tables_of_translation_are_none_of_the_filters() {
         folder.file("p", &table(role));
         for (command, code) in [(&["check", "p", "r"][..], 1), (&test, 2)] {
             let err = folder.weir(command).expect(code).err;
-            assert!(err.contains(" --> r:2:1\n"), "{err}");
+            assert!(err.contains(" --> r:2:21\n"), "{err}");
             assert!(err.contains(&format!("that of `role = {role}` is not for filter rules")));
         }
     }

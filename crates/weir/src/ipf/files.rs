@@ -298,7 +298,8 @@ impl Rules {
                     && !self.tables.has(*kind, name)
                 {
                     let message = format!("there is no table `{name}` of this kind");
-                    let found = Diagnostic::error("unknown-table", rule.at.0, message);
+                    let at = word_of_table(&self.sources, rule.at.0, *kind, name);
+                    let found = Diagnostic::error("unknown-table", at, message);
                     let mut others = self.pools.iter().flat_map(|file| &file.tables);
                     let other = others.find(|table| table.name.as_ref() == Some(name));
                     let help = match other.filter(|table| !table.is_of_filter()) {
@@ -369,5 +370,23 @@ impl Rules {
                 Err(failure(Exit::Usage, message))
             }
         }
+    }
+}
+
+/// Where a rule names a table; the rule itself, where it does so in other words.
+fn word_of_table(sources: &Sources, rule: Span, kind: ast::TableKind, name: &ast::Name) -> Span {
+    let word = match kind {
+        ast::TableKind::Pool => format!("pool/{name}"),
+        ast::TableKind::Hash => format!("hash/{name}"),
+    };
+    let text = sources.get(rule.source).map_or("", |source| source.text());
+    let within = text.get(rule.start as usize..rule.end as usize);
+    match within.and_then(|text| text.find(&word)) {
+        Some(at) => Span {
+            start: rule.start + at as u32,
+            end: rule.start + (at + word.len()) as u32,
+            ..rule
+        },
+        None => rule,
     }
 }
