@@ -110,15 +110,17 @@ pub fn observe(case: &Case, asked: Asked) -> Result<Observed> {
     let mut tap = Tap::open(&lab, asked)?;
     let start_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
     let (start, mut sightings, mut after_steps) = (Instant::now(), Vec::new(), Vec::new());
+    let stamped = |step, seen: Sighting| {
+        let since = seen.at.saturating_duration_since(start);
+        (step, since.as_millis() as u64, seen)
+    };
     let records = play::play(&mut wire, &case.steps, None, |step| {
-        let now_ms = start.elapsed().as_millis() as u64;
-        sightings.extend(tap.take()?.into_iter().map(|seen| (step, now_ms, seen)));
+        sightings.extend(tap.take()?.into_iter().map(|seen| stamped(step, seen)));
         after_steps.push(read_counters(&lab, case, &Engine::Iptables)?);
         Ok(())
     })?;
-    let now_ms = start.elapsed().as_millis() as u64;
     let last = case.steps.len();
-    sightings.extend(tap.take()?.into_iter().map(|seen| (last, now_ms, seen)));
+    sightings.extend(tap.take()?.into_iter().map(|seen| stamped(last, seen)));
     let counters = read_counters(&lab, case, &Engine::Iptables)?;
     Ok(Observed {
         run: Run {
