@@ -10,6 +10,7 @@
 
 #include "meta.h"
 #include "parse.h"
+#include "sum.h"
 
 #define SUM_PIECES (65536 / WEIR_SCRATCH_PIECE + 1)
 
@@ -29,15 +30,6 @@ struct sum_walk {
 	__u32 end;
 	__u32 unread;
 };
-
-static __always_inline __u32 sum_fold(__u64 sum)
-{
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return sum;
-}
 
 static __always_inline __u64 sum_addresses(const struct weir_packet *p)
 {

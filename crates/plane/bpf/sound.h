@@ -7,6 +7,7 @@
 #define WEIR_SOUND_H
 
 #include "meta.h"
+#include "sum.h"
 
 #define IFF_LOOPBACK (1 << 3)
 #define IFF_SLAVE (1 << 11)
@@ -35,9 +36,7 @@ __noinline int weir_header_sound(const struct weir_bytes *b)
 			break;
 		sum += BYTES_AT(b->base + i * 2)->in6_u.u6_addr16[0];
 	}
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return sum == 0xffff;
+	return sum_fold(sum) == 0xffff;
 }
 
 static __always_inline bool is_loopback6(const __u64 address[2])
