@@ -137,6 +137,7 @@ fn tables_that_are_missing_are_told_at_their_word() {
         ("block in quick from pool/nosuch to any\n", "r:1:21"),
         ("block in quick from any to hash/7\n", "r:1:28"),
         ("block in quick from pool / 7 to any\n", "r:1:1"),
+        ("block in quick from pool/12 to pool/1\n", "r:1:32"),
     ] {
         let run = told(rule).expect(1);
         assert!(run.err.contains(place), "{run:?}");

@@ -381,7 +381,13 @@ fn word_of_table(sources: &Sources, rule: Span, kind: ast::TableKind, name: &ast
     };
     let text = sources.get(rule.source).map_or("", |source| source.text());
     let within = text.get(rule.start as usize..rule.end as usize);
-    match within.and_then(|text| text.find(&word)) {
+    // `pool/1` is no part of `pool/12`.
+    let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || "_.-".contains(c));
+    let found = within.and_then(|text| {
+        let mut places = text.match_indices(&word).map(|(at, _)| at);
+        places.find(|at| ends(&text[at + word.len()..]))
+    });
+    match found {
         Some(at) => Span {
             start: rule.start + at as u32,
             end: rule.start + (at + word.len()) as u32,
