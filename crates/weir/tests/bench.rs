@@ -5,7 +5,7 @@ mod common;
 
 use common::Folder;
 
-const FAMILIES: [&str; 19] = [
+const FAMILIES: [&str; 21] = [
     "acl1",
     "acl2",
     "acl3",
@@ -18,6 +18,8 @@ const FAMILIES: [&str; 19] = [
     "fw5",
     "ipc1",
     "ipc2",
+    "fw-blocks",
+    "acl-blocks",
     "cross",
     "stair",
     "wide",

@@ -6,6 +6,7 @@
 //! that set. What is missing: flags, and everything that five fields can't say.
 
 mod addresses;
+mod blocks;
 mod families;
 pub mod genome;
 mod hostile;
@@ -24,6 +25,8 @@ use std::str::FromStr;
 pub enum Family {
     /// A shape of rules as people write them.
     Usual(&'static families::Shape),
+    /// A shape in blocks, as ClassBench's sets are.
+    Blocks(&'static blocks::Shape),
     /// A shape made against classifiers.
     Hostile(hostile::Shape),
     /// The worst that a search against our own engine found.
@@ -38,6 +41,7 @@ impl Family {
         let usual = families::all().map(Family::Usual);
         let hostile = hostile::Shape::ALL.into_iter().map(Family::Hostile);
         usual
+            .chain(blocks::ALL.iter().map(Family::Blocks))
             .chain(hostile)
             .chain(PUBLISHED.iter().map(Family::Found))
     }
@@ -46,6 +50,7 @@ impl Family {
     pub fn name(self) -> &'static str {
         match self {
             Family::Usual(shape) => shape.name,
+            Family::Blocks(shape) => shape.name,
             Family::Hostile(shape) => shape.name(),
             Family::Found(published) => published.name,
             Family::Bred(_) => "genome",
@@ -123,6 +128,10 @@ pub fn generate(options: &Options) -> Result<FilterSet, Exhausted> {
             let mut source = families::Source::new(shape, options, &mut random);
             let drawn = distinct(options.count, |_| source.filter(&mut random))?;
             families::order(shape, drawn, &mut random)
+        }
+        Family::Blocks(shape) => {
+            let mut source = blocks::Source::new(shape, options, &mut random);
+            distinct(options.count, |at| source.filter(at, &mut random))?
         }
         Family::Hostile(shape) => {
             let mut source = hostile::Source::new(shape, options);
