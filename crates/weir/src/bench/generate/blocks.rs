@@ -6,7 +6,8 @@
 //! a host and the other says at most two bits, and an access list names hosts of few networks on
 //! one side and few servers on the other. That is kinder to a classifier than the usual shapes of
 //! [`super::families`], where lengths mix and networks nest, and marks that were measured on such
-//! sets are to be compared with these. The numbers below are ours.
+//! sets are to be compared with these. The numbers below are ours, and hosts lie anywhere, not in
+//! few networks.
 
 use super::Options;
 use super::ports::Class::{Any, Exact, High};
@@ -28,8 +29,8 @@ type Block = (f64, [u8; 2], [Class; 2], u8);
 enum Places {
     /// Anywhere; where both sides say something, both begin alike.
     Anywhere,
-    /// Hosts of few networks; destinations of 31 bits are mostly a few servers.
-    Networks,
+    /// Of a sixth as many hosts as filters; destinations of 31 bits are mostly a few servers.
+    Hosts,
 }
 
 /// A shape of blocks.
@@ -78,7 +79,7 @@ pub static ALL: [Shape; 2] = [
     },
     Shape {
         name: "acl-blocks",
-        places: Places::Networks,
+        places: Places::Hosts,
         services: 110,
         blocks: &[
             (46.0, [32, 31], [Any, Exact], TCP),
@@ -114,7 +115,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// The networks and services of one rule set.
+    /// The hosts and services of one rule set.
     pub fn new(shape: &'static Shape, options: &Options, random: &mut Random) -> Self {
         let last = options.version.last();
         let mut some = |count: usize| (0..count).map(|_| random.wide(0, last)).collect();
@@ -133,14 +134,14 @@ impl Source {
     }
 
     /// The filter at a place.
-    pub fn filter(&mut self, at: usize, random: &mut Random) -> Filter {
+    pub fn filter(&self, at: usize, random: &mut Random) -> Filter {
         let (_, lengths, ports, proto) = *self.block(at);
         let [src, dst] = match self.shape.places {
             Places::Anywhere => {
                 let address = random.wide(0, self.version.last());
                 [address; 2]
             }
-            Places::Networks => {
+            Places::Hosts => {
                 let src = self.host(random);
                 let is_server = lengths[1] == 31 && random.chance(OFTEN);
                 let dst = match is_server {
@@ -163,13 +164,13 @@ impl Source {
     /// The block at a place.
     fn block(&self, at: usize) -> &'static Block {
         let blocks = self.shape.blocks;
-        let whole: f64 = blocks.iter().map(|block| block.0).sum();
-        let mut left = (at as f64 + 0.5) / self.count as f64 * whole;
+        let percent = (at as f64 + 0.5) / self.count as f64 * 100.0;
+        let mut until = 0.0;
         let found = blocks.iter().find(|block| {
-            left -= block.0;
-            left < 0.0
+            until += block.0;
+            percent < until
         });
-        found.unwrap_or(&blocks[0])
+        found.unwrap_or(&blocks[blocks.len() - 1])
     }
 
     fn host(&self, random: &mut Random) -> u128 {

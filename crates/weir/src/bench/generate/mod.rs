@@ -130,7 +130,7 @@ pub fn generate(options: &Options) -> Result<FilterSet, Exhausted> {
             families::order(shape, drawn, &mut random)
         }
         Family::Blocks(shape) => {
-            let mut source = blocks::Source::new(shape, options, &mut random);
+            let source = blocks::Source::new(shape, options, &mut random);
             distinct(options.count, |at| source.filter(at, &mut random))?
         }
         Family::Hostile(shape) => {
