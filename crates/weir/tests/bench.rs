@@ -5,7 +5,7 @@ mod common;
 
 use common::Folder;
 
-const FAMILIES: [&str; 21] = [
+const FAMILIES: [&str; 31] = [
     "acl1",
     "acl2",
     "acl3",
@@ -18,8 +18,18 @@ const FAMILIES: [&str; 21] = [
     "fw5",
     "ipc1",
     "ipc2",
-    "fw-blocks",
-    "acl-blocks",
+    "acl1-blocks",
+    "acl2-blocks",
+    "acl3-blocks",
+    "acl4-blocks",
+    "acl5-blocks",
+    "fw1-blocks",
+    "fw2-blocks",
+    "fw3-blocks",
+    "fw4-blocks",
+    "fw5-blocks",
+    "ipc1-blocks",
+    "ipc2-blocks",
     "cross",
     "stair",
     "wide",
@@ -124,7 +134,7 @@ fn packets_that_match_little_are_classified_without_a_difference() {
 
 #[test]
 fn six_is_a_family_of_addresses_too() {
-    for family in ["acl1", "fw1", "ipc1", "wide", "hipac-worst"] {
+    for family in ["acl1", "fw1", "ipc1", "fw1-blocks", "wide", "hipac-worst"] {
         check(family, 500, &["--v6"]);
         check(family, 300, &["--v6", "--interior"]);
     }

@@ -1,9 +1,9 @@
 //! Rule sets of our own, with the statistical shape of those in use, and hostile ones.
 //!
 //! In: a family, a size, a seed. Out: distinct filters in order of priority, the same for ever.
-//! The shapes are ours, from what is generally known of access lists, firewalls and IP chains; no
-//! parameter file of ClassBench went into them, so names like `acl1` mean "of that kind" and not
-//! that set. What is missing: flags, and everything that five fields can't say.
+//! The shapes are ours, from what is generally known of access lists, firewalls and IP chains, so
+//! names like `acl1` mean "of that kind" and not ClassBench's set; [`blocks`] imitates those. What
+//! is missing: flags, and everything that five fields can't say.
 
 mod addresses;
 mod blocks;
@@ -25,7 +25,7 @@ use std::str::FromStr;
 pub enum Family {
     /// A shape of rules as people write them.
     Usual(&'static families::Shape),
-    /// A shape in blocks, as ClassBench's sets are.
+    /// An imitation of what ClassBench's program writes.
     Blocks(&'static blocks::Shape),
     /// A shape made against classifiers.
     Hostile(hostile::Shape),
@@ -41,7 +41,7 @@ impl Family {
         let usual = families::all().map(Family::Usual);
         let hostile = hostile::Shape::ALL.into_iter().map(Family::Hostile);
         usual
-            .chain(blocks::ALL.iter().map(Family::Blocks))
+            .chain(blocks::all().map(Family::Blocks))
             .chain(hostile)
             .chain(PUBLISHED.iter().map(Family::Found))
     }
@@ -129,10 +129,7 @@ pub fn generate(options: &Options) -> Result<FilterSet, Exhausted> {
             let drawn = distinct(options.count, |_| source.filter(&mut random))?;
             families::order(shape, drawn, &mut random)
         }
-        Family::Blocks(shape) => {
-            let source = blocks::Source::new(shape, options, &mut random);
-            distinct(options.count, |at| source.filter(at, &mut random))?
-        }
+        Family::Blocks(shape) => blocks::filters(shape, options, &mut random)?,
         Family::Hostile(shape) => {
             let mut source = hostile::Source::new(shape, options);
             distinct(options.count, |at| source.filter(at, &mut random))?

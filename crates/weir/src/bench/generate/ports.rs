@@ -33,6 +33,10 @@ const SERVICES: [u16; 40] = [
 pub struct Pool {
     exact: Vec<u16>,
     ranges: Vec<Ports>,
+    /// How unevenly they are used.
+    skew: f64,
+    /// A range that is taken before others are drawn, and how often.
+    wide: Option<(f64, Ports)>,
 }
 
 /// Uneven use of a pool's members: a handful of services has most rules.
@@ -71,6 +75,35 @@ impl Pool {
         Pool {
             exact: services,
             ranges,
+            skew: SKEW,
+            wide: None,
+        }
+    }
+
+    /// A pool whose ranges are narrow, but for one that is used this often.
+    pub fn narrow(
+        exact: usize,
+        skew: f64,
+        ranges: usize,
+        (often, first, last): (f64, u16, u16),
+        random: &mut Random,
+    ) -> Self {
+        let range = |random: &mut Random| {
+            let first = random.between(20, 60_000);
+            let width = match random.below(8) {
+                0..=2 => 1,
+                3 | 4 => random.between(2, 10),
+                5 | 6 => random.between(10, 100),
+                _ => random.between(100, 1000),
+            };
+            Ports::span(first as u16, (first + width) as u16)
+        };
+        let ranges = (0..ranges.max(1)).map(|_| range(random)).collect();
+        Pool {
+            ranges,
+            skew,
+            wide: Some((often, Ports::span(first, last))),
+            ..Pool::new(exact, 0, random)
         }
     }
 
@@ -80,8 +113,11 @@ impl Pool {
             Class::Any => Ports::ANY,
             Class::High => Ports::span(1024, 65_535),
             Class::Low => Ports::span(0, 1023),
-            Class::Exact => Ports::one(self.exact[random.rank(self.exact.len(), SKEW)]),
-            Class::Range => self.ranges[random.rank(self.ranges.len(), SKEW)],
+            Class::Exact => Ports::one(self.exact[random.rank(self.exact.len(), self.skew)]),
+            Class::Range => match self.wide {
+                Some((often, ports)) if random.chance(often) => ports,
+                _ => self.ranges[random.rank(self.ranges.len(), self.skew)],
+            },
         }
     }
 }

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 /// Options of `weir bench generate`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// acl1 to acl5, fw1 to fw5, ipc1, ipc2: usual shapes; fw-blocks, acl-blocks: in blocks, as
-    /// ClassBench's sets are; cross, stair, wide, hipac-worst: made against classifiers;
-    /// weir-worst, weir-loads, weir-bytes: found by `bench search`.
+    /// acl1 to acl5, fw1 to fw5, ipc1, ipc2: usual shapes; the same with `-blocks` behind them:
+    /// imitations of ClassBench's sets of those names; cross, stair, wide, hipac-worst: made
+    /// against classifiers; weir-worst, weir-loads, weir-bytes: found by `bench search`.
     #[arg(long, value_name = "FAMILY", value_parser = str::parse::<Family>,
           required_unless_present = "genome")]
     family: Option<Family>,
