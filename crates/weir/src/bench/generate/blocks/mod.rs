@@ -247,7 +247,7 @@ mod tests {
         assert!(share(&set("acl1-blocks", 3000), hosts) > 0.6);
         assert!(share(&set("fw1-blocks", 3000), open) > 0.85);
         assert!(share(&set("acl3-blocks", 3000), open) < 0.25);
-        // Both ports at once are what one firewall has and nobody else.
+        // One firewall names both ports at once, chains hardly do.
         let both = |f: &Filter| f.src_port != Ports::ANY && f.dst_port != Ports::ANY;
         assert!(share(&set("fw4-blocks", 3000), both) > 0.6);
         assert!(share(&set("ipc1-blocks", 3000), both) < 0.1);
