@@ -8,6 +8,7 @@ use super::flatten::Flat;
 use super::fold::Unit;
 use super::hash::QuickMap;
 use super::interfaces::Interfaces;
+use super::maps::AddressRoom;
 use super::service::Services;
 use super::splits;
 use super::spread;
@@ -220,10 +221,12 @@ impl Layers<'_> {
             family: self.family,
             interfaces: self.interfaces,
             services: self.services,
-            blocks_max: if self.lean {
-                0
-            } else {
-                (TREE_BLOCKS / parts.len().max(1) / leaves).max(64)
+            room: AddressRoom {
+                blocks_max: match self.lean {
+                    true => 0,
+                    false => (TREE_BLOCKS / parts.len().max(1) / leaves).max(64),
+                },
+                fine: !self.lean,
             },
             alone: leaves == 1 && parts.len() == 1 && made.hashed == 0 && !(self.lean || self.room),
         };

@@ -10,7 +10,7 @@ use super::Error;
 use super::fold::{self, Folded, Unit};
 use super::hash::QuickMap;
 use super::interfaces::Interfaces;
-use super::maps;
+use super::maps::{self, AddressRoom};
 use super::service::Services;
 use super::sets::{Sets, hash_of, sweep};
 use super::span::Span;
@@ -33,8 +33,8 @@ pub struct Builder<'a> {
     pub interfaces: &'a Interfaces,
     /// Services that terms name.
     pub services: &'a Services,
-    /// Blocks of an address tree.
-    pub blocks_max: usize,
+    /// What maps from addresses may take.
+    pub room: AddressRoom,
     /// Whether the chunk is all that packets of the root are looked up in, and may take room to
     /// be quick.
     pub alone: bool,
@@ -146,7 +146,7 @@ impl Builder<'_> {
         let top = address_last(self.family);
         let bounds = sweep(spans(terms, |t| &t.address[side]), top, &mut sets);
         let count = sets.count() as u32;
-        let mut map = maps::addresses(&bounds, count, self.family, self.blocks_max, writer)?;
+        let mut map = maps::addresses(&bounds, count, self.family, self.room, writer)?;
         map.rows_at = write_rows(sets.all(), words, writer);
         Ok(map)
     }

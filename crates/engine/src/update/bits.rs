@@ -19,7 +19,7 @@ use super::Store;
 use super::hand::Hand;
 use super::leaves::{Bit, Part};
 use super::shape::{Place, fields};
-use crate::compile::maps;
+use crate::compile::maps::{self, AddressRoom};
 use crate::compile::term::Term;
 use crate::compile::vectors::write_rows;
 use crate::image::layout::{AddressMap, Chunk};
@@ -344,12 +344,16 @@ fn write_map(
     classes: u32,
     family: Family,
 ) -> Option<(u32, u32)> {
-    let blocks_max = if map.tree > 0 { BLOCKS_MAX } else { 0 };
+    // As it was: a tree, or an index as fine as before.
+    let room = AddressRoom {
+        blocks_max: if map.tree > 0 { BLOCKS_MAX } else { 0 },
+        fine: map.tree > 0 || map.cell_last >= 2 * map.bounds,
+    };
     let mut expected = (map.tree + 4 * 256) as usize * 4 + bounds.len() * 32;
     loop {
         let block = hand.room.take(expected as u32)?;
         let mut writer = Writer::at(block.0);
-        let made = maps::addresses(bounds, classes, family, blocks_max, &mut writer);
+        let made = maps::addresses(bounds, classes, family, room, &mut writer);
         let added = writer.added();
         match made {
             Ok(made) if added.len() <= block.1 as usize => {

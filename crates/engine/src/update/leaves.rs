@@ -10,6 +10,7 @@ use super::hand::Hand;
 use super::shape::{Shape, fields};
 use super::{Place, Rebuild, Store};
 use crate::compile::hash::QuickSet;
+use crate::compile::maps::AddressRoom;
 use crate::compile::room::Slot;
 use crate::compile::service::ServiceId;
 use crate::compile::splits::{LEAF, Ranges, ranges};
@@ -388,7 +389,10 @@ impl Place {
             family: self.root.family,
             interfaces: hand.interfaces,
             services: &self.root.services,
-            blocks_max: BLOCKS_MAX,
+            room: AddressRoom {
+                blocks_max: BLOCKS_MAX,
+                fine: true,
+            },
             alone: false,
         };
         loop {

@@ -4,11 +4,13 @@
 //! every table to its end, so that classes are below the number of rows whatever the packet.
 
 use super::Vector;
+use crate::image::layout::AddressMap;
 use crate::lookup::class::search_v4;
 use crate::lookup::ready::{Addresses, Cells, Folded, Numbers, Ready, Services};
 use crate::lookup::{Key, NONE};
 use std::arch::x86_64::{
-    __m512i, _mm512_and_si512, _mm512_loadu_si512, _mm512_maskz_loadu_epi64, _mm512_test_epi64_mask,
+    __m512i, _mm512_and_si512, _mm512_loadu_si512, _mm512_mask_cmple_epu32_mask,
+    _mm512_maskz_loadu_epi64, _mm512_set1_epi32, _mm512_test_epi64_mask,
 };
 
 /// The number at a place.
@@ -38,6 +40,40 @@ fn search(bytes: &[u8], map: &Addresses<'_>, address: u32) -> u32 {
     search_v4(bytes, &map.map, address)
 }
 
+/// Of pairs of numbers, the first ones.
+const FIRSTS: u16 = 0x5555;
+
+/// The class of an address in a map no cell of which has more than eight intervals: they are
+/// compared at once.
+#[inline(always)]
+unsafe fn search_8(bytes: &[u8], map: &AddressMap, address: u32) -> u32 {
+    let cell = address.saturating_sub(map.base[1] as u32) >> map.shift;
+    let cell = cell.min(map.cell_last);
+    let number = |at: u32| {
+        debug_assert!(at as usize + 4 <= bytes.len());
+        // SAFETY: the index and what it leads to are inside of a checked image.
+        u32::from_le(unsafe {
+            bytes
+                .as_ptr()
+                .add(at as usize)
+                .cast::<u32>()
+                .read_unaligned()
+        })
+    };
+    let low = number(map.index_at + cell * 4);
+    let first_at = map.bounds_at + low * 8;
+    let beyond = 8 - (map.bounds - low).min(8);
+    // SAFETY: of intervals, pairs of where one begins and its class, only those that there are.
+    let begun = unsafe {
+        let intervals =
+            _mm512_maskz_loadu_epi64(0xff >> beyond, bytes.as_ptr().add(first_at as usize).cast());
+        let address = _mm512_set1_epi32(address as i32);
+        _mm512_mask_cmple_epu32_mask(FIRSTS >> (2 * beyond), intervals, address)
+    };
+    // A cell's first interval begins before its addresses do.
+    number(first_at + ((begun | 1).count_ones() - 1) * 8 + 4)
+}
+
 /// `WIDE`: the map has cells for the first two steps.
 #[inline(always)]
 fn address_class<const WIDE: bool>(bytes: &[u8], map: &Addresses<'_>, address: u32) -> u32 {
@@ -48,7 +84,11 @@ fn address_class<const WIDE: bool>(bytes: &[u8], map: &Addresses<'_>, address: u
         return at >> 8;
     }
     if map.top.is_empty() {
-        return search(bytes, map, address);
+        return match map.map.steps {
+            // SAFETY: the CPU has the instructions.
+            ..=3 => unsafe { search_8(bytes, &map.map, address) },
+            _ => search(bytes, map, address),
+        };
     }
     let mut at = cell(map.top, address >> 24);
     at = cell(map.tree, (at >> 8) + (address >> 16 & at & 255));
