@@ -6,6 +6,7 @@ use weir_engine::compile::{Options, compile};
 use weir_engine::image::Image;
 use weir_engine::image::layout::{DIM_DST, Entry, Split, kind_of, root_number};
 use weir_engine::lookup::{Key, Lookup};
+use weir_engine::update::Live;
 use weir_policy::model::{
     AddrMatch, Chain, ChainId, ChainPolicy, Cond, Counters, Family, Flow, Hook, Origin, Policy,
     RangeSet, Root, Rule, RuleId, SourceId, Table, Test, Verdict,
@@ -292,4 +293,59 @@ fn wide_boxes_in_two_halves_are_cut_by_address() {
         chunks > 0 && cuts > 0,
         "{chunks} chunks, {cuts} cuts of addresses"
     );
+}
+
+/// Rules of so many kinds, each of which takes a table: hosts of either side, pairs of ports,
+/// networks.
+/// Of a third of them there are several with one pair of addresses, so that groups are long.
+fn of_kinds(kinds: usize, rng: &mut Rng) -> Vec<Box4> {
+    let prefix = |bits: u32, rng: &mut Rng| {
+        let host = u32::MAX.checked_shr(bits).unwrap_or(0);
+        let first = (0x0a00_0000 | rng.u32(..1 << 22)) & !host;
+        (first, first | host)
+    };
+    let any = (0, u32::MAX);
+    let mut boxes: Vec<Box4> = Vec::new();
+    for at in 0..6000 * kinds {
+        let address = match (boxes.last(), at % kinds) {
+            (Some(last), _) if rng.u8(..3) == 0 => last.address,
+            (_, 0) => [prefix(32, rng), any],
+            (_, 1) => [any, prefix(32, rng)],
+            (_, 2) => [any, any],
+            _ => [prefix(18, rng), prefix(18, rng)],
+        };
+        let port = rng.u16(..60);
+        let source = rng.u16(..60);
+        boxes.push(Box4 {
+            address,
+            port: match address == [any, any] {
+                true => [(source, source), (port, port)],
+                false => [(0, u16::MAX), (port, port)],
+            },
+            proto: Some(6),
+        });
+    }
+    boxes
+}
+
+#[test]
+fn roots_of_few_tables_read_neighbours_that_are_true() {
+    let mut rng = Rng::with_seed(4);
+    let mut seen = [false; 6];
+    for kinds in 1..=4 {
+        let boxes = of_kinds(kinds, &mut rng);
+        let [tables, ..] = compare_boxes(&boxes, &mut rng);
+        seen[tables.min(5)] = true;
+        eprintln!("kinds {kinds} tables {tables}");
+        let built = compile(&policy(&boxes), &Options::default()).expect("compiles");
+        let live = Live::new(&policy(&boxes), &Options::default()).expect("compiles");
+        // Where rules are changed in place, what is behind a group may be of a rule that is gone.
+        for (bytes, packed) in [(&built.image[..], 1), (live.image(), 0)] {
+            let image = Image::from_bytes(bytes).expect("valid");
+            let number = root_number(Family::V4, Hook::Input, Table::Filter).expect("a root");
+            let searcher = image.searcher(image.header().roots[number]);
+            assert_eq!(searcher.root().packed, packed, "{kinds} kinds");
+        }
+    }
+    assert_eq!(seen[1..5], [true; 4], "one table, two, three, four");
 }

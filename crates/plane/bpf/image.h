@@ -99,7 +99,8 @@ struct weir_root {
 	__u32 leaves_at;
 	__u32 leaves;
 	__u32 services;
-	__u32 padding[2];
+	__u32 packed;		/* for vectors */
+	__u32 padding;
 };
 
 struct weir_split {

@@ -16,7 +16,7 @@ use super::tables::{self, Hashed};
 use super::term::Term;
 use super::vectors::{self, Bit, Builder};
 use crate::image::layout::{
-    CHUNK_TERMS_MAX, CHUNKS_MAX, Fold, GROUP_MAX, HashTable, Leaf, Root, Split,
+    CHUNK_TERMS_MAX, CHUNKS_MAX, Fold, GROUP_MAX, HashTable, Leaf, Prefixes4, Root, Split,
 };
 use crate::image::write::Writer;
 use std::collections::HashSet;
@@ -186,6 +186,8 @@ impl Layers<'_> {
         root.services = hashed.services;
         root.tables = hashed.tables.len() as u32;
         root.tables_at = writer.section(hashed.tables.as_bytes());
+        let packed = |table: &HashTable| table.record as usize == size_of::<Prefixes4>();
+        root.packed = (!self.room && hashed.tables.iter().all(packed)).into();
         fold
     }
 

@@ -454,9 +454,16 @@ impl Filled {
     fn write(&self, writer: &mut Writer) -> HashTable {
         HashTable {
             slots_at: writer.section(self.words.as_bytes()),
-            groups_at: writer.section(&self.records),
+            groups_at: self.write_groups(writer),
             ..self.table
         }
+    }
+
+    /// Groups, and behind them what `layout::Root::packed` promises.
+    fn write_groups(&self, writer: &mut Writer) -> u32 {
+        let at = writer.section(&self.records);
+        writer.piece(&[u8::MAX; 3 * size_of::<Prefixes4>()]);
+        at
     }
 }
 

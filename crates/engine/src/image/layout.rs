@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First word of every image: "weir".
 pub const MAGIC: u32 = 0x7269_6577;
 /// Raised with every change of the layout.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// Byte offset of [`Header::checksum`].
 pub const CHECKSUM_AT: usize = 16;
 /// Sections begin at multiples of this.
@@ -170,8 +170,12 @@ pub struct Root {
     pub leaves: u32,
     /// Services that records of tables can name.
     pub services: u32,
+    /// 1: all tables have records of prefixes, and behind each group stand three records that are
+    /// of the same table or have no position, so that whoever reads four always reads what is true.
+    /// Not where rules may be changed in place: groups of what is gone may lie anywhere then.
+    pub packed: u32,
     /// Zero.
-    pub padding: [u32; 2],
+    pub padding: u32,
 }
 
 /// A node of the split tree: packets whose value is below the bound go left.

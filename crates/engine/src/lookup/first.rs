@@ -8,7 +8,7 @@ use crate::image::layout::{Chunk, Fold, HashTable, Leaf, Root, Split};
 use std::marker::PhantomData;
 
 #[cfg(target_arch = "x86_64")]
-use super::vector::{Form, Lanes, Vector};
+use super::vector::{Few, Form, Lanes, Vector};
 
 /// What a lookup reads of a root.
 #[derive(Clone, Debug)]
@@ -27,6 +27,9 @@ pub(super) struct Parts<'b> {
     pub(super) splits: u32,
     #[cfg(target_arch = "x86_64")]
     pub(super) lanes: Lanes,
+    /// The tables once more, where they are few.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) few: Option<Few>,
     #[cfg(target_arch = "x86_64")]
     usual: Option<Form>,
 }
@@ -137,6 +140,8 @@ impl<'b> Image<'b> {
             services,
             #[cfg(target_arch = "x86_64")]
             lanes: Lanes::of(&tables),
+            #[cfg(target_arch = "x86_64")]
+            few: Few::of(&tables).filter(|_| root.packed != 0),
             #[cfg(target_arch = "x86_64")]
             usual: match &chunks[..] {
                 [chunk] if root.tables + root.splits == 0 && chunk.row_count == 3 => {

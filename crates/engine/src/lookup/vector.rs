@@ -8,9 +8,11 @@
 #![allow(unsafe_code)]
 
 mod batch;
+mod few;
 mod groups;
 mod rows;
 
+pub use few::Few;
 pub use groups::Lanes;
 
 use super::first::Parts;
@@ -135,6 +137,12 @@ impl<'b> Vector<'b> {
             }
             return;
         };
+        if let Some(few) = &parts.few {
+            for packets in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
+                self.batch_beside_few(few, (parts, services), last, packets);
+            }
+            return;
+        }
         let mut work = Work::default();
         for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
             let (of, packets) = ((parts, services), (keys, out));
@@ -154,11 +162,8 @@ impl<'b> Vector<'b> {
         let Some(services) = &parts.services else {
             return self.first_of_chunks(parts, last, key);
         };
-        if parts.lanes.are_few() {
-            let groups = self.few_groups(&parts.lanes, key);
-            return self.first_beside((parts, services), last, key, |own, last| {
-                self.first_in_few(groups, key, services, own, last)
-            });
+        if let Some(few) = &parts.few {
+            return self.first_beside_few(few, (parts, services), last, key);
         }
         let mut groups = Groups::default();
         self.groups(&parts.lanes, key, &mut groups);
@@ -192,6 +197,9 @@ impl<'b> Vector<'b> {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
     fn first_of_chunks(self, parts: &Parts<'_>, best: u32, key: &Key) -> u32 {
+        if parts.chunks.is_empty() {
+            return best;
+        }
         let chunks = parts.chunks_of(key);
         if let [chunk] = chunks {
             // SAFETY: the CPU has the instructions.

@@ -83,6 +83,7 @@ impl Checker<'_, '_> {
             self.entry(&root, number)?;
         }
         hold(root.tables as usize <= TABLES_MAX, "the number of tables")?;
+        hold(root.packed <= 1, "the form of tables")?;
         self.array(
             root.tables_at,
             root.tables,
@@ -272,6 +273,7 @@ impl Checker<'_, '_> {
         let sizes: &[u32] = if root.family == 4 { &[16, 32] } else { &[64] };
         let record = table.record;
         hold(sizes.contains(&record), "the size of records")?;
+        hold(root.packed == 0 || record == 16, "the form of tables")?;
         hold((34..64).contains(&table.shift), "the number of slots")?;
         let slots = 1u32 << (64 - table.shift);
         self.array(table.slots_at, slots, 4, "slots")?;
@@ -287,6 +289,9 @@ impl Checker<'_, '_> {
             let at = u64::from(table.groups_at) + u64::from(slot_offset(group));
             let end = at + u64::from(count) * u64::from(record);
             hold(count == 0 || (at >= 64 && end <= self.length), "a group")?;
+            // Four records are read wherever a slot leads, also where it is empty.
+            let four = at + 4 * u64::from(record);
+            hold(root.packed == 0 || four <= self.length, "a group's end")?;
             if table.filters_at != 0 {
                 let (word_at, shift) = filter_place(table.filters_at, slot);
                 let word: u32 = self.image.read(word_at);

@@ -9,14 +9,14 @@ use crate::image::layout::{HashTable, SLOT_FILTER, SLOT_OFFSET, TABLES_MAX};
 use crate::lookup::ready::Services;
 use crate::lookup::{FACTORS, Key, NONE};
 use std::arch::x86_64::{
-    __m256i, __m512i, _bzhi_u32, _mm_cvtsi32_si128, _mm_cvtsi128_si32, _mm_cvtsi128_si64,
-    _mm_extract_epi64, _mm_insert_epi32, _mm256_add_epi32, _mm256_alignr_epi32, _mm256_and_si256,
-    _mm256_castsi128_si256, _mm256_castsi256_si128, _mm256_cmpgt_epi32_mask,
-    _mm256_extracti128_si256, _mm256_inserti128_si256, _mm256_loadu_si256,
-    _mm256_maskz_compress_epi32, _mm256_min_epu32, _mm256_set1_epi32, _mm256_storeu_si256,
-    _mm512_add_epi64, _mm512_and_si512, _mm512_castsi512_si256, _mm512_cmple_epu16_mask,
-    _mm512_cmple_epu32_mask, _mm512_cvtepu32_epi64, _mm512_extracti64x4_epi64, _mm512_loadu_si512,
-    _mm512_mask_blend_epi64, _mm512_mask_min_epu64, _mm512_mask_testn_epi64_mask,
+    __m256i, __m512i, _bzhi_u32, _mm_cvtsi32_si128, _mm_cvtsi128_si64, _mm_extract_epi64,
+    _mm_insert_epi32, _mm256_add_epi32, _mm256_and_si256, _mm256_castsi128_si256,
+    _mm256_castsi256_si128, _mm256_cmpgt_epi32_mask, _mm256_extracti128_si256,
+    _mm256_inserti128_si256, _mm256_loadu_si256, _mm256_maskz_compress_epi32, _mm256_min_epu32,
+    _mm256_set1_epi32, _mm256_storeu_si256, _mm512_add_epi64, _mm512_and_si512,
+    _mm512_castsi512_si256, _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask,
+    _mm512_cvtepu32_epi64, _mm512_extracti64x4_epi64, _mm512_loadu_si512, _mm512_mask_blend_epi64,
+    _mm512_mask_min_epu64, _mm512_mask_test_epi64_mask, _mm512_mask_testn_epi64_mask,
     _mm512_maskz_loadu_epi64, _mm512_mullo_epi64, _mm512_permutex2var_epi64,
     _mm512_reduce_min_epu64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_set4_epi32,
     _mm512_set4_epi64, _mm512_shuffle_epi8, _mm512_shuffle_epi32, _mm512_shufflelo_epi16,
@@ -79,11 +79,6 @@ pub(super) struct Lane {
 }
 
 impl Lanes {
-    /// Whether all are in the first half of a vector, and have records of prefixes.
-    pub(super) fn are_few(&self) -> bool {
-        self.count <= 4 && self.ranges == [0; LANES / 8]
-    }
-
     /// One table after the other.
     pub(super) fn tables(&self) -> impl Iterator<Item = Lane> {
         (0..self.count.min(LANES)).map(|at| Lane {
@@ -156,14 +151,6 @@ pub(super) struct Groups {
     ranges: Places<{ LANES + 8 }>,
 }
 
-/// The groups of prefixes of at most four tables. A list in memory, at places that the slots tell,
-/// would have to be there before the first is read.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Few {
-    count: u32,
-    at: __m256i,
-}
-
 /// One row of services of a packet: the AND of all three.
 pub(super) type Row = [__m512i; ROW];
 
@@ -198,20 +185,6 @@ impl Vector<'_> {
                 groups.ranges.add(live & ranges, asked.whole());
             }
             first += 8;
-        }
-    }
-
-    /// The same for at most four tables of prefixes, in a register.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
-    #[inline]
-    pub(super) fn few_groups(self, lanes: &Lanes, key: &Key) -> Few {
-        let (live, asked) = self.ask_tables(lanes, 0, key);
-        let [(low, first), (high, second)] = asked.halves(live);
-        let lanes = low & 15 | high << 4;
-        let places = _mm256_inserti128_si256::<1>(first, _mm256_castsi256_si128(second));
-        Few {
-            count: lanes.count_ones(),
-            at: _mm256_maskz_compress_epi32(lanes, places),
         }
     }
 
@@ -320,47 +293,6 @@ impl Vector<'_> {
         unsafe { self.first_in_ranges(groups, key, rows, best) }
     }
 
-    /// The first position that holds in a few groups, `last` without.
-    #[inline(always)]
-    pub(super) fn first_in_few(
-        self,
-        groups: Few,
-        key: &Key,
-        services: &Services<'_>,
-        rows: &[u32; 3],
-        last: u32,
-    ) -> u32 {
-        // SAFETY: the CPU has the instructions, as `new` found.
-        unsafe {
-            match services.words() {
-                ..=16 => self.first_of_few::<2>(groups, key, services, rows, last),
-                17..=32 => self.first_of_few::<4>(groups, key, services, rows, last),
-                _ => self.first_of_few::<8>(groups, key, services, rows, last),
-            }
-        }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
-    #[inline]
-    fn first_of_few<const VECTORS: usize>(
-        self,
-        groups: Few,
-        key: &Key,
-        services: &Services<'_>,
-        rows: &[u32; 3],
-        last: u32,
-    ) -> u32 {
-        let row = self.row_of::<VECTORS>(services, rows);
-        let own = pair(key);
-        let (mut best, mut at) = (every(last.into()), groups.at);
-        for _ in 0..groups.count {
-            let place = _mm_cvtsi128_si32(_mm256_castsi256_si128(at)) as u32;
-            at = _mm256_alignr_epi32::<1>(at, at);
-            best = self.half::<VECTORS>(best, place, own, &row);
-        }
-        _mm512_reduce_min_epu64(best) as u32
-    }
-
     /// `VECTORS`: of the row of services.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
@@ -407,7 +339,7 @@ impl Vector<'_> {
     /// The least of `best` and of the positions of four records that hold, in lanes of 64 bits.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
-    fn half<const VECTORS: usize>(
+    pub(super) fn half<const VECTORS: usize>(
         self,
         best: __m512i,
         place: u32,
@@ -436,7 +368,8 @@ impl Vector<'_> {
         last.min(position | (lane >> 3).wrapping_neg())
     }
 
-    /// Four records and which of them hold, by the second lane of each.
+    /// Four records and which of them hold, by the second lane of each. The low four bits of a
+    /// place say how many there are.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
     fn held<const VECTORS: usize>(
@@ -445,32 +378,29 @@ impl Vector<'_> {
         own: __m512i,
         row: &[__m512i],
     ) -> (__m512i, u8) {
-        // Of each record, bytes 14 and 15 to the low bytes of its first two numbers.
-        let pick = _mm512_set4_epi32(-1, -1, !0xff | 15, !0xff | 14);
         let lanes = _bzhi_u32(0xff, (place & 15) * 2) as u8;
         let from = self.bytes.as_ptr().wrapping_add((place & !15) as usize);
         // SAFETY: only lanes of records that the group has are read.
         let records = unsafe { _mm512_maskz_loadu_epi64(lanes, from.cast()) };
-        let shifts = _mm512_shuffle_epi8(records, pick);
-        let differs = _mm512_srlv_epi32(_mm512_xor_si512(records, own), shifts);
-        let same = _mm512_mask_testn_epi64_mask(lanes & 0x55, differs, differs);
-        // The service of a record stands above the position, in the second of its lanes.
-        let service = _mm512_srli_epi64::<32>(records);
-        let number = _mm512_srli_epi64::<38>(records);
-        let two = |at: usize| _mm512_permutex2var_epi64(row[at], number, row[at + 1]);
-        let mut word = two(0);
-        if VECTORS > 2 {
-            let third = _mm512_test_epi64_mask(number, every(16));
-            word = _mm512_mask_blend_epi64(third, word, two(2));
-            if VECTORS > 4 {
-                let high = _mm512_mask_blend_epi64(third, two(4), two(6));
-                let upper = _mm512_test_epi64_mask(number, every(32));
-                word = _mm512_mask_blend_epi64(upper, word, high);
-            }
-        }
-        let bit = _mm512_srlv_epi64(word, _mm512_and_si512(service, every(63)));
-        let served = _mm512_test_epi64_mask(bit, every(1));
-        (records, served & same << 1)
+        (records, holding::<VECTORS>(records, lanes & 0xaa, own, row))
+    }
+
+    /// The least of `best` and of the positions of the four records from an offset on that hold.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    pub(super) fn four<const VECTORS: usize>(
+        self,
+        best: __m512i,
+        at: u32,
+        own: __m512i,
+        row: &[__m512i],
+    ) -> __m512i {
+        debug_assert!(at as usize + 64 <= self.bytes.len());
+        // SAFETY: 64 bytes from any group on are inside of an image whose root is packed.
+        let records = unsafe { _mm512_loadu_si512(self.bytes.as_ptr().add(at as usize).cast()) };
+        let held = holding::<VECTORS>(records, 0xaa, own, row);
+        let position = _mm512_and_si512(records, every(u32::MAX.into()));
+        _mm512_mask_min_epu64(best, held, best, position)
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
@@ -528,6 +458,35 @@ impl Vector<'_> {
         let all = word(services[0]) & word(services[1]) & word(services[2]);
         all >> (service & 63) & 1 != 0
     }
+}
+
+/// Which of four records hold for a packet, of those whose second lanes are named, by these. What
+/// addresses say is moved to the second lanes, so that masks stay in registers of their own.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+#[inline]
+fn holding<const VECTORS: usize>(records: __m512i, lanes: u8, own: __m512i, row: &[__m512i]) -> u8 {
+    // Of each record, bytes 14 and 15 to the low bytes of its first two numbers.
+    let pick = _mm512_set4_epi32(-1, -1, !0xff | 15, !0xff | 14);
+    let shifts = _mm512_shuffle_epi8(records, pick);
+    let differs = _mm512_srlv_epi32(_mm512_xor_si512(records, own), shifts);
+    let differs = _mm512_shuffle_epi32::<0b01_00_11_10>(differs);
+    let same = _mm512_mask_testn_epi64_mask(lanes, differs, differs);
+    // The service of a record stands above the position, in the second of its lanes.
+    let service = _mm512_srli_epi64::<32>(records);
+    let number = _mm512_srli_epi64::<38>(records);
+    let two = |at: usize| _mm512_permutex2var_epi64(row[at], number, row[at + 1]);
+    let mut word = two(0);
+    if VECTORS > 2 {
+        let third = _mm512_test_epi64_mask(number, every(16));
+        word = _mm512_mask_blend_epi64(third, word, two(2));
+        if VECTORS > 4 {
+            let high = _mm512_mask_blend_epi64(third, two(4), two(6));
+            let upper = _mm512_test_epi64_mask(number, every(32));
+            word = _mm512_mask_blend_epi64(upper, word, high);
+        }
+    }
+    let bit = _mm512_srlv_epi64(word, _mm512_and_si512(service, every(63)));
+    _mm512_mask_test_epi64_mask(same, bit, every(1))
 }
 
 impl<const COUNT: usize> Places<COUNT> {

@@ -1,0 +1,279 @@
+//! Packets in a root of few tables, without a branch on what is read.
+//!
+//! In: a packet or a batch of them, at most [`FEW`] tables of a packed root. Out: the first
+//! position that holds. Slots are asked one after the other in scalar code, which takes fewer
+//! instructions for a handful of tables than a vector of them, and where each slot leads four
+//! records are compared, be they of the packet's group or not: a record that holds is true wherever
+//! it stands, how many groups there are cannot be foretold, and a branch on it would wait for the
+//! slots.
+
+use super::batch::BATCH;
+use super::groups::{every, pair};
+use super::{Vector, only_chunk};
+use crate::image::layout::{HashTable, SLOT_FILTER, slot_offset};
+use crate::lookup::first::Parts;
+use crate::lookup::ready::{Ready, Services};
+use crate::lookup::{FACTORS, Key};
+use std::arch::x86_64::_mm512_reduce_min_epu64;
+
+/// Tables that are few.
+pub(super) const FEW: usize = 4;
+
+/// What is asked of one table, in one line.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Table {
+    /// Of source, destination, and protocol with ports.
+    masks: [u64; 3],
+    shift: u32,
+    slots_at: u32,
+    groups_at: u32,
+}
+
+/// The tables of a root, where they are few and have records of prefixes.
+#[derive(Clone, Copy, Debug)]
+pub struct Few {
+    count: usize,
+    tables: [Table; FEW],
+}
+
+impl Few {
+    /// Of the tables of a packed root.
+    pub fn of(tables: &[HashTable]) -> Option<Self> {
+        if tables.len() > FEW {
+            return None;
+        }
+        let lined = |table: &HashTable| Table {
+            masks: [table.masks[1], table.masks[3], table.ports],
+            shift: table.shift,
+            slots_at: table.slots_at,
+            groups_at: table.groups_at,
+        };
+        // One alone is asked twice.
+        let mut few = Few {
+            count: tables.len(),
+            tables: [lined(tables.first()?); FEW],
+        };
+        for (own, table) in few.tables.iter_mut().zip(tables) {
+            *own = lined(table);
+        }
+        Some(few)
+    }
+}
+
+/// What a slot says, and which bit of its filter is a packet's.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    slot: u32,
+    bit: u32,
+}
+
+impl Slot {
+    /// Where the group begins.
+    #[inline(always)]
+    fn group(self, table: &Table) -> u32 {
+        table.groups_at + slot_offset(self.slot)
+    }
+
+    /// Whether the filter lets the packet through.
+    #[inline(always)]
+    fn is_live(self) -> bool {
+        self.slot >> (SLOT_FILTER + self.bit) & 1 != 0
+    }
+}
+
+impl Vector<'_> {
+    /// The first position in a root of few tables; `last` when no term holds.
+    #[inline(always)]
+    pub(super) fn first_beside_few(
+        self,
+        few: &Few,
+        (parts, services): (&Parts<'_>, &Services<'_>),
+        last: u32,
+        key: &Key,
+    ) -> u32 {
+        let of = (parts, services);
+        // SAFETY: the CPU has the instructions, as `new` found.
+        unsafe {
+            match few.count {
+                ..=2 => self.beside::<2>(few, of, last, key),
+                3 => self.beside::<3>(few, of, last, key),
+                _ => self.beside::<FEW>(few, of, last, key),
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    fn beside<const TABLES: usize>(
+        self,
+        few: &Few,
+        of: (&Parts<'_>, &Services<'_>),
+        last: u32,
+        key: &Key,
+    ) -> u32 {
+        match of.1.words() {
+            ..=16 => self.beside_tables::<TABLES, 2>(few, of, last, key),
+            17..=32 => self.beside_tables::<TABLES, 4>(few, of, last, key),
+            _ => self.beside_tables::<TABLES, 8>(few, of, last, key),
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline(never)]
+    fn beside_tables<const TABLES: usize, const VECTORS: usize>(
+        self,
+        few: &Few,
+        (parts, services): (&Parts<'_>, &Services<'_>),
+        last: u32,
+        key: &Key,
+    ) -> u32 {
+        let own = self.service_rows(services, key);
+        let slots = self.slots_of::<TABLES>(few, key);
+        let of = (services, &own);
+        if parts.chunks.is_empty() {
+            // SAFETY: the CPU has the instructions.
+            return unsafe { self.in_slots::<TABLES, VECTORS>((few, &slots), key, of, last) };
+        }
+        // The way to the rows of a chunk stands before the groups, which are waited for.
+        let ahead = only_chunk(parts, key).map(|chunk| (chunk, self.rows::<3>(chunk, key)));
+        // SAFETY: the CPU has the instructions.
+        unsafe {
+            let best = self.in_slots::<TABLES, VECTORS>((few, &slots), key, of, last);
+            match ahead {
+                Some((chunk, rows)) => best.min(self.first_in_rows(chunk, &rows)),
+                None => self.first_of_chunks(parts, best, key),
+            }
+        }
+    }
+
+    /// The first positions for at most [`BATCH`] packets, as [`Self::first_beside_few`] says them.
+    #[inline(always)]
+    pub(super) fn batch_beside_few(
+        self,
+        few: &Few,
+        of: (&Parts<'_>, &Services<'_>),
+        last: u32,
+        packets: (&[Key], &mut [u32]),
+    ) {
+        // SAFETY: the CPU has the instructions, as `new` found.
+        unsafe {
+            match (few.count, of.1.words()) {
+                (..=2, ..=16) => self.batch_of::<2, 2>(few, of, last, packets),
+                (..=2, 17..=32) => self.batch_of::<2, 4>(few, of, last, packets),
+                (..=2, _) => self.batch_of::<2, 8>(few, of, last, packets),
+                (3, ..=16) => self.batch_of::<3, 2>(few, of, last, packets),
+                (3, 17..=32) => self.batch_of::<3, 4>(few, of, last, packets),
+                (3, _) => self.batch_of::<3, 8>(few, of, last, packets),
+                (_, ..=16) => self.batch_of::<FEW, 2>(few, of, last, packets),
+                (_, 17..=32) => self.batch_of::<FEW, 4>(few, of, last, packets),
+                (_, _) => self.batch_of::<FEW, 8>(few, of, last, packets),
+            }
+        }
+    }
+
+    /// Step by step for all packets, so that none waits for what it has just asked for. A vector of
+    /// slots, as `batch` asks them for many tables, takes longer here.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline(never)]
+    fn batch_of<const TABLES: usize, const VECTORS: usize>(
+        self,
+        few: &Few,
+        (parts, services): (&Parts<'_>, &Services<'_>),
+        last: u32,
+        (keys, out): (&[Key], &mut [u32]),
+    ) {
+        let mut slots = [[Slot::default(); TABLES]; BATCH];
+        let mut own = [[0; 3]; BATCH];
+        let mut ahead: [Option<&Ready<'_>>; BATCH] = [None; BATCH];
+        let mut rows = [[std::ptr::null(); 3]; BATCH];
+        for (slots, key) in slots.iter_mut().zip(keys) {
+            *slots = self.slots_of::<TABLES>(few, key);
+            for (slot, table) in slots.iter().zip(&few.tables) {
+                self.prefetch(slot.group(table));
+            }
+        }
+        for (at, key) in keys.iter().enumerate().take(BATCH) {
+            own[at] = self.service_rows(services, key);
+            ahead[at] = only_chunk(parts, key);
+            if let Some(chunk) = ahead[at] {
+                rows[at] = self.rows(chunk, key);
+            }
+        }
+        for (at, (key, out)) in keys.iter().zip(out).enumerate().take(BATCH) {
+            let slots = (few, &slots[at]);
+            let of = (services, &own[at]);
+            // SAFETY: the CPU has the instructions.
+            unsafe {
+                let best = self.in_slots::<TABLES, VECTORS>(slots, key, of, last);
+                *out = match ahead[at] {
+                    Some(chunk) => best.min(self.first_in_rows(chunk, &rows[at])),
+                    None => self.first_of_chunks(parts, best, key),
+                };
+            }
+        }
+    }
+
+    /// The slots of a packet.
+    #[inline(always)]
+    fn slots_of<const TABLES: usize>(self, few: &Few, key: &Key) -> [Slot; TABLES] {
+        let fields = [key.address[0] as u64, key.address[1] as u64, key.ports()];
+        let mut slots = [Slot::default(); TABLES];
+        for (slot, table) in slots.iter_mut().zip(&few.tables) {
+            *slot = self.slot_of(table, fields);
+        }
+        slots
+    }
+
+    /// The first position in the groups of some slots. `rows`: of services.
+    ///
+    /// # Safety
+    /// The CPU has the instructions.
+    #[inline(always)]
+    unsafe fn in_slots<const TABLES: usize, const VECTORS: usize>(
+        self,
+        (few, slots): (&Few, &[Slot; TABLES]),
+        key: &Key,
+        (services, rows): (&Services<'_>, &[u32; 3]),
+        last: u32,
+    ) -> u32 {
+        // SAFETY: as the caller says.
+        unsafe {
+            let row = self.row_of::<VECTORS>(services, rows);
+            let own = pair(key);
+            let mut best = every(last.into());
+            let mut long = 0;
+            for (slot, table) in slots.iter().zip(&few.tables) {
+                // What stands there is true, whether it is of this packet's group or of another.
+                best = self.four::<VECTORS>(best, slot.group(table), own, &row);
+                long |= slot.slot & 4;
+            }
+            // Most groups have four records at most.
+            if long != 0 {
+                for (slot, table) in slots.iter().zip(&few.tables) {
+                    if slot.slot & 4 != 0 && slot.is_live() {
+                        let place = (slot.group(table) + 64) | ((slot.slot & 3) + 1);
+                        best = self.half::<VECTORS>(best, place, own, &row);
+                    }
+                }
+            }
+            _mm512_reduce_min_epu64(best) as u32
+        }
+    }
+
+    /// The slot of a packet.
+    #[inline(always)]
+    fn slot_of(self, table: &Table, fields: [u64; 3]) -> Slot {
+        let source = (fields[0] & table.masks[0]).wrapping_mul(FACTORS[0]);
+        let destination = (fields[1] & table.masks[1]).wrapping_mul(FACTORS[1]);
+        let ports = (fields[2] & table.masks[2]).wrapping_mul(FACTORS[2]);
+        let sum = source.wrapping_add(destination).wrapping_add(ports);
+        let hash = (sum ^ sum >> 29).wrapping_mul(FACTORS[3]);
+        // A slot's number, and behind it which bit of its filter is meant.
+        let number = hash >> ((table.shift - 2) & 63);
+        Slot {
+            slot: self.at(table.slots_at + (number >> 2) as u32 * 4),
+            bit: number as u32 & 3,
+        }
+    }
+}
