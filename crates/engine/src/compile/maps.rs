@@ -22,7 +22,7 @@ pub struct AddressRoom {
 
 /// The log of the cells for each interval that a fine index has more, and the log of its cells from
 /// which on it has not: 64 KB. Networks that lie anywhere share a cell with few others by then, and
-/// four times as many cells again spared no step (1,000 rules of `fw-blocks`: 4 steps, 3, 3).
+/// four times as many cells again spared no step (500 hosts that lie anywhere: 4 steps, 3, 3).
 const FINER_LOG: u32 = 2;
 const FINE_UNTIL_LOG: u32 = 14;
 
