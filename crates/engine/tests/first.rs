@@ -306,7 +306,7 @@ fn of_kinds(kinds: usize, rng: &mut Rng) -> Vec<Box4> {
     };
     let any = (0, u32::MAX);
     let mut boxes: Vec<Box4> = Vec::new();
-    for at in 0..6000 * kinds {
+    for at in 0..3000 * kinds {
         let address = match (boxes.last(), at % kinds) {
             (Some(last), _) if rng.u8(..3) == 0 => last.address,
             (_, 0) => [prefix(32, rng), any],
@@ -336,7 +336,6 @@ fn roots_of_few_tables_read_neighbours_that_are_true() {
         let boxes = of_kinds(kinds, &mut rng);
         let [tables, ..] = compare_boxes(&boxes, &mut rng);
         seen[tables.min(5)] = true;
-        eprintln!("kinds {kinds} tables {tables}");
         let built = compile(&policy(&boxes), &Options::default()).expect("compiles");
         let live = Live::new(&policy(&boxes), &Options::default()).expect("compiles");
         // Where rules are changed in place, what is behind a group may be of a rule that is gone.

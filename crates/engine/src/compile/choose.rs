@@ -153,6 +153,27 @@ impl Cut {
     }
 }
 
+impl Cut {
+    /// The hash of a packet's key.
+    pub fn hash(&self, packet: &Packet, family: Family) -> u64 {
+        let (address, ports) = self.masks(family);
+        let own = [0, 1].map(|side| packet.address[side] & address[side]);
+        table_hash(own, words(packet) & ports)
+    }
+}
+
+/// A slot is crowded if one of so many packets leads to it.
+const CROWDED: usize = 16;
+
+/// Of the slots of all packets, those that so many lead to that their groups would be read for
+/// nearly all of them. As bits of a chunk, the same terms cost nobody anything. Sorts the slots.
+pub fn crowded<T: Copy + Ord>(slots: &mut [T]) -> Vec<T> {
+    slots.sort_unstable();
+    let alike = slots.chunk_by(|a, b| a == b);
+    let many = alike.filter(|alike| alike.len() * CROWDED >= slots.len());
+    many.map(|alike| alike[0]).collect()
+}
+
 /// Distinct leading-bit counts that the ranges of a field suggest.
 fn suggestions(ranges: impl Iterator<Item = (u128, u128)>, width: u32) -> Vec<u32> {
     let mut lengths: Vec<u32> = ranges
@@ -195,6 +216,8 @@ struct Scorer {
     /// Hashes of the cut being scored, and where each item's end.
     hashes: Vec<u16>,
     ends: Vec<u32>,
+    /// Hashes of the packets.
+    packets: Vec<u16>,
 }
 
 impl<'s> Chooser<'s> {
@@ -210,6 +233,7 @@ impl<'s> Chooser<'s> {
             counts: vec![0; 1 << SLOT_BITS],
             hashes: Vec::new(),
             ends: Vec::new(),
+            packets: Vec::new(),
         };
         Chooser {
             sample,
@@ -359,6 +383,7 @@ impl<'s> Chooser<'s> {
             counts,
             hashes,
             ends,
+            packets,
         } = scorer;
         counts.fill(0);
         hashes.clear();
@@ -377,11 +402,15 @@ impl<'s> Chooser<'s> {
         // What the counting itself makes collide.
         let chance = hashes.len() as f64 / f64::from(1u32 << SLOT_BITS);
         let met = |slot: u16| (f64::from(counts[usize::from(slot)]) - chance).max(0.0);
+        packets.clear();
+        let slot = |packet| (cut.hash(packet, self.family) >> (64 - SLOT_BITS)) as u16;
+        packets.extend(self.packets.iter().map(slot));
+        let crowded = crowded(packets);
         let (mut from, mut served) = (0, 0.0);
         for end in ends.iter() {
             let slots = &hashes[from..*end as usize];
             from = *end as usize;
-            if slots.is_empty() {
+            if slots.is_empty() || slots.iter().any(|slot| crowded.contains(slot)) {
                 continue;
             }
             let others: f64 = slots.iter().map(|slot| (met(*slot) - 1.0).max(0.0)).sum();
@@ -389,12 +418,9 @@ impl<'s> Chooser<'s> {
             let kept = 1.0f64.min(GROUP_MAX as f64 / group);
             served += kept / (1.0 + self.copy_cost * slots.len() as f64);
         }
-        let (address, ports) = cut.masks(self.family);
         let mut compared = 0.0;
-        for packet in self.packets {
-            let own = [0, 1].map(|side| packet.address[side] & address[side]);
-            let slot = (table_hash(own, words(packet) & ports) >> (64 - SLOT_BITS)) as u16;
-            let records = (met(slot) * self.scale).min(GROUP_MAX as f64);
+        for slot in packets.iter().filter(|slot| !crowded.contains(slot)) {
+            let records = (met(*slot) * self.scale).min(GROUP_MAX as f64);
             compared += RECORD_COST * records + GROUP_COST * records.min(1.0);
         }
         served / (PROBE_COST + compared / self.packets.len() as f64)

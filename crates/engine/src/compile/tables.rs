@@ -305,7 +305,7 @@ pub fn build<'t>(terms: &[Placed<'t>], layers: &Layers, writer: &mut Writer) -> 
         let scale = open.len() as f64 / sample.len() as f64;
         let mut chooser = Chooser::new(&sample, &packets, scale, replicas_max, layers);
         let (cut, _) = chooser.choose();
-        let filled = fill(&cut, &open, terms, replicas_max, layers);
+        let filled = fill(&cut, &open, terms, (replicas_max, &packets), layers);
         let (less, one_chunk) = rest_cost(&rest, &filled.left, terms, layers);
         let table = if one_chunk {
             TABLE_COST_NEAR
@@ -357,7 +357,13 @@ struct Filled {
 }
 
 /// Fills one table; the items that found no room are left.
-fn fill(cut: &Cut, open: &[Item], terms: &[Placed], replicas_max: u128, layers: &Layers) -> Filled {
+fn fill(
+    cut: &Cut,
+    open: &[Item],
+    terms: &[Placed],
+    (replicas_max, packets): (u128, &[sampled::Packet]),
+    layers: &Layers,
+) -> Filled {
     let family = layers.family;
     let mut left = Vec::new();
     let (mut hashes, mut ends): (Vec<u64>, Vec<u32>) = (Vec::new(), Vec::new());
@@ -378,6 +384,10 @@ fn fill(cut: &Cut, open: &[Item], terms: &[Placed], replicas_max: u128, layers: 
     let step = terms.last().map_or(0, |last| last.1 / (RANK_LAST + 1)) + 1;
     let mut counts = vec![0u8; 1 << (64 - shift)];
     let mut filters = vec![0u8; 1 << (64 - shift)];
+    let slots = packets.iter().map(|p| cut.hash(p, family) >> shift);
+    for slot in choose::crowded(&mut slots.collect::<Vec<_>>()) {
+        counts[slot as usize] = GROUP_MAX as u8;
+    }
     // (slot, item): sorted, groups are together and in evaluation order.
     let mut taken: Vec<(u32, u32)> = Vec::with_capacity(hashes.len());
     let mut own: Vec<u32> = Vec::new();
@@ -403,6 +413,11 @@ fn fill(cut: &Cut, open: &[Item], terms: &[Placed], replicas_max: u128, layers: 
     taken.sort_unstable();
     let prefixes = |item: &Item| item.folded && item.address.iter().all(|a| is_prefix(*a));
     let packed = family == Family::V4 && taken.iter().all(|t| prefixes(&open[t.1 as usize]));
+    let size = match family {
+        Family::V4 if packed => 16,
+        Family::V4 => 32,
+        Family::V6 => 64,
+    };
     let (mut records, mut words) = (Vec::new(), vec![0u32; 1 << (64 - shift)]);
     for (at, (number_of, number)) in taken.iter().enumerate() {
         if at == 0 || taken[at - 1].0 != *number_of {
@@ -412,34 +427,30 @@ fn fill(cut: &Cut, open: &[Item], terms: &[Placed], replicas_max: u128, layers: 
             words[*number_of as usize] = slot(filter, first, records.len() as u32, count);
         }
         let item = &open[*number as usize];
-        let position = terms[item.term as usize].1;
-        let size = match family {
-            Family::V4 if packed => 16,
-            Family::V4 => 32,
-            Family::V6 => 64,
-        };
-        item.record(size, position, &mut records);
+        item.record(size, terms[item.term as usize].1, &mut records);
     }
-    let ([source, destination], ports) = cut.masks(family);
-    let words_of = |mask: u128| [(mask >> 64) as u64, mask as u64];
-    let ([a, b], [c, d]) = (words_of(source), words_of(destination));
-    let table = HashTable {
-        masks: [a, b, c, d],
-        ports,
-        shift,
-        record: match family {
-            Family::V4 if packed => 16,
-            Family::V4 => 32,
-            Family::V6 => 64,
-        },
-        step,
-        ..HashTable::default()
-    };
     Filled {
-        table,
+        table: HashTable {
+            shift,
+            record: size,
+            step,
+            ..masked(cut, family)
+        },
         words,
         records,
         left,
+    }
+}
+
+/// The masks of a table.
+fn masked(cut: &Cut, family: Family) -> HashTable {
+    let ([source, destination], ports) = cut.masks(family);
+    let words_of = |mask: u128| [(mask >> 64) as u64, mask as u64];
+    let ([a, b], [c, d]) = (words_of(source), words_of(destination));
+    HashTable {
+        masks: [a, b, c, d],
+        ports,
+        ..HashTable::default()
     }
 }
 
