@@ -7,10 +7,11 @@
 //! it stands, how many groups there are cannot be foretold, and a branch on it would wait for the
 //! slots.
 
+use super::Vector;
 use super::batch::BATCH;
 use super::groups::{every, pair};
-use super::{Vector, only_chunk};
-use crate::image::layout::{HashTable, SLOT_FILTER, slot_offset};
+use super::rows::Rows;
+use crate::image::layout::{HashTable, ROWS_MAX, SLOT_FILTER, slot_offset};
 use crate::lookup::first::Parts;
 use crate::lookup::ready::{Ready, Services};
 use crate::lookup::{FACTORS, Key};
@@ -61,6 +62,15 @@ impl Few {
     }
 }
 
+/// The chunk of a packet, where it is the only one it can meet.
+#[inline(always)]
+fn lone_chunk<'p, 'b>(parts: &'p Parts<'b>, key: &Key) -> Option<&'p Ready<'b>> {
+    match parts.chunks_of(key) {
+        [chunk] => Some(chunk),
+        _ => None,
+    }
+}
+
 /// What a slot says, and which bit of its filter is a packet's.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
@@ -73,6 +83,13 @@ impl Slot {
     #[inline(always)]
     fn group(self, table: &Table) -> u32 {
         table.groups_at + slot_offset(self.slot)
+    }
+
+    /// The same, but where the filter lets nothing through the table's first group, which is near.
+    #[inline(always)]
+    fn near(self, table: &Table) -> u32 {
+        let live = self.slot >> (SLOT_FILTER + self.bit) & 1;
+        table.groups_at + (slot_offset(self.slot) & live.wrapping_neg())
     }
 
     /// Whether the filter lets the packet through.
@@ -133,15 +150,15 @@ impl Vector<'_> {
         let of = (services, &own);
         if parts.chunks.is_empty() {
             // SAFETY: the CPU has the instructions.
-            return unsafe { self.in_slots::<TABLES, VECTORS>((few, &slots), key, of, last) };
+            return unsafe { self.in_slots::<TABLES, VECTORS, true>((few, &slots), key, of, last) };
         }
         // The way to the rows of a chunk stands before the groups, which are waited for.
-        let ahead = only_chunk(parts, key).map(|chunk| (chunk, self.rows::<3>(chunk, key)));
+        let ahead = lone_chunk(parts, key).map(|chunk| (chunk, self.rows_ahead(chunk, key)));
         // SAFETY: the CPU has the instructions.
         unsafe {
-            let best = self.in_slots::<TABLES, VECTORS>((few, &slots), key, of, last);
+            let best = self.in_slots::<TABLES, VECTORS, true>((few, &slots), key, of, last);
             match ahead {
-                Some((chunk, rows)) => best.min(self.first_in_rows(chunk, &rows)),
+                Some((chunk, rows)) => best.min(self.first_ahead(chunk, &rows)),
                 None => self.first_of_chunks(parts, best, key),
             }
         }
@@ -186,7 +203,7 @@ impl Vector<'_> {
         let mut slots = [[Slot::default(); TABLES]; BATCH];
         let mut own = [[0; 3]; BATCH];
         let mut ahead: [Option<&Ready<'_>>; BATCH] = [None; BATCH];
-        let mut rows = [[std::ptr::null(); 3]; BATCH];
+        let mut rows = [[std::ptr::null(); ROWS_MAX]; BATCH];
         for (slots, key) in slots.iter_mut().zip(keys) {
             *slots = self.slots_of::<TABLES>(few, key);
             for (slot, table) in slots.iter().zip(&few.tables) {
@@ -195,9 +212,9 @@ impl Vector<'_> {
         }
         for (at, key) in keys.iter().enumerate().take(BATCH) {
             own[at] = self.service_rows(services, key);
-            ahead[at] = only_chunk(parts, key);
+            ahead[at] = lone_chunk(parts, key);
             if let Some(chunk) = ahead[at] {
-                rows[at] = self.rows(chunk, key);
+                rows[at] = self.rows_ahead(chunk, key);
             }
         }
         for (at, (key, out)) in keys.iter().zip(out).enumerate().take(BATCH) {
@@ -205,11 +222,37 @@ impl Vector<'_> {
             let of = (services, &own[at]);
             // SAFETY: the CPU has the instructions.
             unsafe {
-                let best = self.in_slots::<TABLES, VECTORS>(slots, key, of, last);
+                let best = self.in_slots::<TABLES, VECTORS, false>(slots, key, of, last);
                 *out = match ahead[at] {
-                    Some(chunk) => best.min(self.first_in_rows(chunk, &rows[at])),
+                    Some(chunk) => best.min(self.first_ahead(chunk, &rows[at])),
                     None => self.first_of_chunks(parts, best, key),
                 };
+            }
+        }
+    }
+
+    /// The rows of a chunk that a packet's fields lead to; of three rows the last stands for those
+    /// that are missing.
+    #[inline(always)]
+    fn rows_ahead(self, chunk: &Ready<'_>, key: &Key) -> Rows<ROWS_MAX> {
+        if chunk.row_count == 3 {
+            let [a, b, c] = self.rows::<3>(chunk, key);
+            return [a, b, c, c, c];
+        }
+        self.rows(chunk, key)
+    }
+
+    /// The first position of a chunk in the rows that [`Self::rows_ahead`] found.
+    ///
+    /// # Safety
+    /// The CPU has the instructions.
+    #[inline(always)]
+    unsafe fn first_ahead(self, chunk: &Ready<'_>, rows: &Rows<ROWS_MAX>) -> u32 {
+        // SAFETY: as the caller says.
+        unsafe {
+            match (chunk.row_count, rows) {
+                (3, &[a, b, c, ..]) => self.first_in_rows(chunk, &[a, b, c]),
+                _ => self.first_in_rows(chunk, rows),
             }
         }
     }
@@ -225,12 +268,13 @@ impl Vector<'_> {
         slots
     }
 
-    /// The first position in the groups of some slots. `rows`: of services.
+    /// The first position in the groups of some slots. `rows`: of services. `NEAR`: groups that the
+    /// filter rules out are left where they are, since nobody has asked for their lines before.
     ///
     /// # Safety
     /// The CPU has the instructions.
     #[inline(always)]
-    unsafe fn in_slots<const TABLES: usize, const VECTORS: usize>(
+    unsafe fn in_slots<const TABLES: usize, const VECTORS: usize, const NEAR: bool>(
         self,
         (few, slots): (&Few, &[Slot; TABLES]),
         key: &Key,
@@ -245,7 +289,11 @@ impl Vector<'_> {
             let mut long = 0;
             for (slot, table) in slots.iter().zip(&few.tables) {
                 // What stands there is true, whether it is of this packet's group or of another.
-                best = self.four::<VECTORS>(best, slot.group(table), own, &row);
+                let at = match NEAR {
+                    true => slot.near(table),
+                    false => slot.group(table),
+                };
+                best = self.four::<VECTORS>(best, at, own, &row);
                 long |= slot.slot & 4;
             }
             // Most groups have four records at most.
