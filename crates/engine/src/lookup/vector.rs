@@ -9,6 +9,7 @@
 
 mod batch;
 mod few;
+mod few_batch;
 mod groups;
 mod rows;
 

@@ -1,14 +1,12 @@
-//! Packets in a root of few tables, without a branch on what is read.
+//! A packet in a root of few tables, without a branch on what is read.
 //!
-//! In: a packet or a batch of them, at most [`FEW`] tables of a packed root. Out: the first
-//! position that holds. Slots are asked one after the other in scalar code, which takes fewer
-//! instructions for a handful of tables than a vector of them, and where each slot leads four
-//! records are compared, be they of the packet's group or not: a record that holds is true wherever
-//! it stands, how many groups there are cannot be foretold, and a branch on it would wait for the
-//! slots.
+//! In: a packet, at most [`FEW`] tables of a packed root. Out: the first position that holds. Slots
+//! are asked one after the other in scalar code, which takes fewer instructions for a handful of
+//! tables than a vector of them, and where each slot leads four records are compared, be they of
+//! the packet's group or not: a record that holds is true wherever it stands, how many groups there
+//! are cannot be foretold, and a branch on it would wait for the slots.
 
 use super::Vector;
-use super::batch::BATCH;
 use super::groups::{every, pair};
 use super::rows::Rows;
 use crate::image::layout::{HashTable, ROWS_MAX, SLOT_FILTER, slot_offset};
@@ -20,10 +18,14 @@ use std::arch::x86_64::_mm512_reduce_min_epu64;
 /// Tables that are few.
 pub(super) const FEW: usize = 4;
 
+/// Images that near caches hold, in bytes. There it costs more to look at a filter than to read a
+/// group in vain.
+const NEAR_BYTES: usize = 2 << 20;
+
 /// What is asked of one table, in one line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
-struct Table {
+pub(super) struct Table {
     /// Of source, destination, and protocol with ports.
     masks: [u64; 3],
     shift: u32,
@@ -34,8 +36,8 @@ struct Table {
 /// The tables of a root, where they are few and have records of prefixes.
 #[derive(Clone, Copy, Debug)]
 pub struct Few {
-    count: usize,
-    tables: [Table; FEW],
+    pub(super) count: usize,
+    pub(super) tables: [Table; FEW],
 }
 
 impl Few {
@@ -64,7 +66,7 @@ impl Few {
 
 /// The chunk of a packet, where it is the only one it can meet.
 #[inline(always)]
-fn lone_chunk<'p, 'b>(parts: &'p Parts<'b>, key: &Key) -> Option<&'p Ready<'b>> {
+pub(super) fn lone_chunk<'p, 'b>(parts: &'p Parts<'b>, key: &Key) -> Option<&'p Ready<'b>> {
     match parts.chunks_of(key) {
         [chunk] => Some(chunk),
         _ => None,
@@ -73,7 +75,7 @@ fn lone_chunk<'p, 'b>(parts: &'p Parts<'b>, key: &Key) -> Option<&'p Ready<'b>> 
 
 /// What a slot says, and which bit of its filter is a packet's.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
+pub(super) struct Slot {
     slot: u32,
     bit: u32,
 }
@@ -81,7 +83,7 @@ struct Slot {
 impl Slot {
     /// Where the group begins.
     #[inline(always)]
-    fn group(self, table: &Table) -> u32 {
+    pub(super) fn group(self, table: &Table) -> u32 {
         table.groups_at + slot_offset(self.slot)
     }
 
@@ -112,17 +114,20 @@ impl Vector<'_> {
         let of = (parts, services);
         // SAFETY: the CPU has the instructions, as `new` found.
         unsafe {
-            match few.count {
-                ..=2 => self.beside::<2>(few, of, last, key),
-                3 => self.beside::<3>(few, of, last, key),
-                _ => self.beside::<FEW>(few, of, last, key),
+            match (few.count, self.bytes.len() > NEAR_BYTES) {
+                (..=2, false) => self.beside::<2, false>(few, of, last, key),
+                (..=2, true) => self.beside::<2, true>(few, of, last, key),
+                (3, false) => self.beside::<3, false>(few, of, last, key),
+                (3, true) => self.beside::<3, true>(few, of, last, key),
+                (_, false) => self.beside::<FEW, false>(few, of, last, key),
+                (_, true) => self.beside::<FEW, true>(few, of, last, key),
             }
         }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
-    fn beside<const TABLES: usize>(
+    fn beside<const TABLES: usize, const FAR: bool>(
         self,
         few: &Few,
         of: (&Parts<'_>, &Services<'_>),
@@ -130,15 +135,15 @@ impl Vector<'_> {
         key: &Key,
     ) -> u32 {
         match of.1.words() {
-            ..=16 => self.beside_tables::<TABLES, 2>(few, of, last, key),
-            17..=32 => self.beside_tables::<TABLES, 4>(few, of, last, key),
-            _ => self.beside_tables::<TABLES, 8>(few, of, last, key),
+            ..=16 => self.beside_tables::<TABLES, 2, FAR>(few, of, last, key),
+            17..=32 => self.beside_tables::<TABLES, 4, FAR>(few, of, last, key),
+            _ => self.beside_tables::<TABLES, 8, FAR>(few, of, last, key),
         }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline(never)]
-    fn beside_tables<const TABLES: usize, const VECTORS: usize>(
+    fn beside_tables<const TABLES: usize, const VECTORS: usize, const FAR: bool>(
         self,
         few: &Few,
         (parts, services): (&Parts<'_>, &Services<'_>),
@@ -150,13 +155,13 @@ impl Vector<'_> {
         let of = (services, &own);
         if parts.chunks.is_empty() {
             // SAFETY: the CPU has the instructions.
-            return unsafe { self.in_slots::<TABLES, VECTORS, true>((few, &slots), key, of, last) };
+            return unsafe { self.in_slots::<TABLES, VECTORS, FAR>((few, &slots), key, of, last) };
         }
         // The way to the rows of a chunk stands before the groups, which are waited for.
         let ahead = lone_chunk(parts, key).map(|chunk| (chunk, self.rows_ahead(chunk, key)));
         // SAFETY: the CPU has the instructions.
         unsafe {
-            let best = self.in_slots::<TABLES, VECTORS, true>((few, &slots), key, of, last);
+            let best = self.in_slots::<TABLES, VECTORS, FAR>((few, &slots), key, of, last);
             match ahead {
                 Some((chunk, rows)) => best.min(self.first_ahead(chunk, &rows)),
                 None => self.first_of_chunks(parts, best, key),
@@ -164,77 +169,10 @@ impl Vector<'_> {
         }
     }
 
-    /// The first positions for at most [`BATCH`] packets, as [`Self::first_beside_few`] says them.
-    #[inline(always)]
-    pub(super) fn batch_beside_few(
-        self,
-        few: &Few,
-        of: (&Parts<'_>, &Services<'_>),
-        last: u32,
-        packets: (&[Key], &mut [u32]),
-    ) {
-        // SAFETY: the CPU has the instructions, as `new` found.
-        unsafe {
-            match (few.count, of.1.words()) {
-                (..=2, ..=16) => self.batch_of::<2, 2>(few, of, last, packets),
-                (..=2, 17..=32) => self.batch_of::<2, 4>(few, of, last, packets),
-                (..=2, _) => self.batch_of::<2, 8>(few, of, last, packets),
-                (3, ..=16) => self.batch_of::<3, 2>(few, of, last, packets),
-                (3, 17..=32) => self.batch_of::<3, 4>(few, of, last, packets),
-                (3, _) => self.batch_of::<3, 8>(few, of, last, packets),
-                (_, ..=16) => self.batch_of::<FEW, 2>(few, of, last, packets),
-                (_, 17..=32) => self.batch_of::<FEW, 4>(few, of, last, packets),
-                (_, _) => self.batch_of::<FEW, 8>(few, of, last, packets),
-            }
-        }
-    }
-
-    /// Step by step for all packets, so that none waits for what it has just asked for. A vector of
-    /// slots, as `batch` asks them for many tables, takes longer here.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
-    #[inline(never)]
-    fn batch_of<const TABLES: usize, const VECTORS: usize>(
-        self,
-        few: &Few,
-        (parts, services): (&Parts<'_>, &Services<'_>),
-        last: u32,
-        (keys, out): (&[Key], &mut [u32]),
-    ) {
-        let mut slots = [[Slot::default(); TABLES]; BATCH];
-        let mut own = [[0; 3]; BATCH];
-        let mut ahead: [Option<&Ready<'_>>; BATCH] = [None; BATCH];
-        let mut rows = [[std::ptr::null(); ROWS_MAX]; BATCH];
-        for (slots, key) in slots.iter_mut().zip(keys) {
-            *slots = self.slots_of::<TABLES>(few, key);
-            for (slot, table) in slots.iter().zip(&few.tables) {
-                self.prefetch(slot.group(table));
-            }
-        }
-        for (at, key) in keys.iter().enumerate().take(BATCH) {
-            own[at] = self.service_rows(services, key);
-            ahead[at] = lone_chunk(parts, key);
-            if let Some(chunk) = ahead[at] {
-                rows[at] = self.rows_ahead(chunk, key);
-            }
-        }
-        for (at, (key, out)) in keys.iter().zip(out).enumerate().take(BATCH) {
-            let slots = (few, &slots[at]);
-            let of = (services, &own[at]);
-            // SAFETY: the CPU has the instructions.
-            unsafe {
-                let best = self.in_slots::<TABLES, VECTORS, false>(slots, key, of, last);
-                *out = match ahead[at] {
-                    Some(chunk) => best.min(self.first_ahead(chunk, &rows[at])),
-                    None => self.first_of_chunks(parts, best, key),
-                };
-            }
-        }
-    }
-
     /// The rows of a chunk that a packet's fields lead to; of three rows the last stands for those
     /// that are missing.
     #[inline(always)]
-    fn rows_ahead(self, chunk: &Ready<'_>, key: &Key) -> Rows<ROWS_MAX> {
+    pub(super) fn rows_ahead(self, chunk: &Ready<'_>, key: &Key) -> Rows<ROWS_MAX> {
         if chunk.row_count == 3 {
             let [a, b, c] = self.rows::<3>(chunk, key);
             return [a, b, c, c, c];
@@ -247,7 +185,7 @@ impl Vector<'_> {
     /// # Safety
     /// The CPU has the instructions.
     #[inline(always)]
-    unsafe fn first_ahead(self, chunk: &Ready<'_>, rows: &Rows<ROWS_MAX>) -> u32 {
+    pub(super) unsafe fn first_ahead(self, chunk: &Ready<'_>, rows: &Rows<ROWS_MAX>) -> u32 {
         // SAFETY: as the caller says.
         unsafe {
             match (chunk.row_count, rows) {
@@ -259,7 +197,7 @@ impl Vector<'_> {
 
     /// The slots of a packet.
     #[inline(always)]
-    fn slots_of<const TABLES: usize>(self, few: &Few, key: &Key) -> [Slot; TABLES] {
+    pub(super) fn slots_of<const TABLES: usize>(self, few: &Few, key: &Key) -> [Slot; TABLES] {
         let fields = [key.address[0] as u64, key.address[1] as u64, key.ports()];
         let mut slots = [Slot::default(); TABLES];
         for (slot, table) in slots.iter_mut().zip(&few.tables) {
@@ -268,13 +206,13 @@ impl Vector<'_> {
         slots
     }
 
-    /// The first position in the groups of some slots. `rows`: of services. `NEAR`: groups that the
+    /// The first position in the groups of some slots. `rows`: of services. `FAR`: groups that the
     /// filter rules out are left where they are, since nobody has asked for their lines before.
     ///
     /// # Safety
     /// The CPU has the instructions.
     #[inline(always)]
-    unsafe fn in_slots<const TABLES: usize, const VECTORS: usize, const NEAR: bool>(
+    pub(super) unsafe fn in_slots<const TABLES: usize, const VECTORS: usize, const FAR: bool>(
         self,
         (few, slots): (&Few, &[Slot; TABLES]),
         key: &Key,
@@ -289,7 +227,7 @@ impl Vector<'_> {
             let mut long = 0;
             for (slot, table) in slots.iter().zip(&few.tables) {
                 // What stands there is true, whether it is of this packet's group or of another.
-                let at = match NEAR {
+                let at = match FAR {
                     true => slot.near(table),
                     false => slot.group(table),
                 };

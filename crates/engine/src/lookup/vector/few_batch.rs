@@ -1,0 +1,78 @@
+//! A batch of packets in a root of few tables: what `few` does for one, step by step for all, so that
+//! none waits for what it has just asked for.
+
+use super::Vector;
+use super::batch::BATCH;
+use super::few::{FEW, Few, Slot, lone_chunk};
+use crate::image::layout::ROWS_MAX;
+use crate::lookup::Key;
+use crate::lookup::first::Parts;
+use crate::lookup::ready::{Ready, Services};
+
+impl Vector<'_> {
+    /// The first positions for at most [`BATCH`] packets, as [`Self::first_beside_few`] says them.
+    #[inline(always)]
+    pub(super) fn batch_beside_few(
+        self,
+        few: &Few,
+        of: (&Parts<'_>, &Services<'_>),
+        last: u32,
+        packets: (&[Key], &mut [u32]),
+    ) {
+        // SAFETY: the CPU has the instructions, as `new` found.
+        unsafe {
+            match (few.count, of.1.words()) {
+                (..=2, ..=16) => self.batch_of::<2, 2>(few, of, last, packets),
+                (..=2, 17..=32) => self.batch_of::<2, 4>(few, of, last, packets),
+                (..=2, _) => self.batch_of::<2, 8>(few, of, last, packets),
+                (3, ..=16) => self.batch_of::<3, 2>(few, of, last, packets),
+                (3, 17..=32) => self.batch_of::<3, 4>(few, of, last, packets),
+                (3, _) => self.batch_of::<3, 8>(few, of, last, packets),
+                (_, ..=16) => self.batch_of::<FEW, 2>(few, of, last, packets),
+                (_, 17..=32) => self.batch_of::<FEW, 4>(few, of, last, packets),
+                (_, _) => self.batch_of::<FEW, 8>(few, of, last, packets),
+            }
+        }
+    }
+
+    /// A vector of slots, as `batch` asks them for many tables, takes longer here.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline(never)]
+    fn batch_of<const TABLES: usize, const VECTORS: usize>(
+        self,
+        few: &Few,
+        (parts, services): (&Parts<'_>, &Services<'_>),
+        last: u32,
+        (keys, out): (&[Key], &mut [u32]),
+    ) {
+        let mut slots = [[Slot::default(); TABLES]; BATCH];
+        let mut own = [[0; 3]; BATCH];
+        let mut ahead: [Option<&Ready<'_>>; BATCH] = [None; BATCH];
+        let mut rows = [[std::ptr::null(); ROWS_MAX]; BATCH];
+        for (slots, key) in slots.iter_mut().zip(keys) {
+            *slots = self.slots_of::<TABLES>(few, key);
+            for (slot, table) in slots.iter().zip(&few.tables) {
+                self.prefetch(slot.group(table));
+            }
+        }
+        for (at, key) in keys.iter().enumerate().take(BATCH) {
+            own[at] = self.service_rows(services, key);
+            ahead[at] = lone_chunk(parts, key);
+            if let Some(chunk) = ahead[at] {
+                rows[at] = self.rows_ahead(chunk, key);
+            }
+        }
+        for (at, (key, out)) in keys.iter().zip(out).enumerate().take(BATCH) {
+            let slots = (few, &slots[at]);
+            let of = (services, &own[at]);
+            // SAFETY: the CPU has the instructions.
+            unsafe {
+                let best = self.in_slots::<TABLES, VECTORS, false>(slots, key, of, last);
+                *out = match ahead[at] {
+                    Some(chunk) => best.min(self.first_ahead(chunk, &rows[at])),
+                    None => self.first_of_chunks(parts, best, key),
+                };
+            }
+        }
+    }
+}
