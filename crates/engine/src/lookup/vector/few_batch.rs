@@ -1,5 +1,5 @@
-//! A batch of packets in a root of few tables: what `few` does for one, step by step for all, so that
-//! none waits for what it has just asked for.
+//! A batch of packets in a root of few tables: what `few` does for one, step by step for all, so
+//! that none waits for what it has just asked for.
 
 use super::Vector;
 use super::batch::BATCH;
