@@ -3,8 +3,10 @@
 
 use fastrand::Rng;
 use weir_engine::compile::{Options, compile};
-use weir_engine::image::Image;
-use weir_engine::image::layout::{DIM_DST, Entry, Split, kind_of, root_number};
+use weir_engine::image::layout::{
+    CHECKSUM_AT, DIM_DST, Entry, HashTable, Split, kind_of, root_number,
+};
+use weir_engine::image::{Image, checksum};
 use weir_engine::lookup::{Key, Lookup};
 use weir_engine::update::Live;
 use weir_policy::model::{
@@ -347,4 +349,72 @@ fn roots_of_few_tables_read_neighbours_that_are_true() {
         }
     }
     assert_eq!(seen[1..5], [true; 4], "one table, two, three, four");
+}
+
+/// Changes a few bytes of the structures at some places, or anywhere, and puts the sum right.
+fn damage(image: &mut [u8], structures: &[(usize, usize)], rng: &mut Rng) {
+    for _ in 0..rng.usize(1..4) {
+        let (from, length) = match rng.u8(..4) {
+            0 => (24, image.len() - 24),
+            _ => structures[rng.usize(..structures.len())],
+        };
+        let at = (from + rng.usize(..length)) & !3;
+        let word = [0, 1, 4, 16, 64, u32::MAX, rng.u32(..), rng.u32(..1 << 20)];
+        let word = match rng.bool() {
+            true => word[rng.usize(..word.len())],
+            false => {
+                let own: [u8; 4] = image[at..at + 4].try_into().expect("four bytes");
+                u32::from_le_bytes(own) ^ 1 << rng.u32(..32)
+            }
+        };
+        image[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    }
+    let sum = checksum(image);
+    image[CHECKSUM_AT..CHECKSUM_AT + 8].copy_from_slice(&sum.to_le_bytes());
+}
+
+#[test]
+fn damaged_images_with_tables_are_refused_or_harmless() {
+    let mut rng = Rng::with_seed(9);
+    let (mut refused, mut asked) = (0, 0);
+    for kinds in [1, 2, 4] {
+        let boxes = of_kinds(kinds, &mut rng);
+        let built = compile(&policy(&boxes), &Options::default()).expect("compiles");
+        let number = root_number(Family::V4, Hook::Input, Table::Filter).expect("a root");
+        let keys: Vec<Key> = (0..200).map(|_| key(&boxes, &mut rng)).collect();
+        let image = Image::from_bytes(&built.image).expect("valid");
+        let root_at = image.header().roots[number];
+        let root = *image.searcher(root_at).root();
+        let table: HashTable = image.read(root.tables_at);
+        let structures = [
+            (root_at as usize, 64),
+            (root.tables_at as usize, root.tables as usize * 64),
+            (table.slots_at as usize, 1 << (64 - table.shift)),
+            (table.groups_at as usize, 4096),
+        ];
+        for _ in 0..100 {
+            let mut bytes = built.image.clone();
+            damage(&mut bytes, &structures, &mut rng);
+            let Ok(image) = Image::from_bytes(&bytes) else {
+                refused += 1;
+                continue;
+            };
+            asked += 1;
+            let root_at = image.header().roots[number];
+            if root_at == 0 {
+                continue;
+            }
+            let searcher = image.searcher(root_at);
+            let mut many = vec![0; keys.len()];
+            searcher.first_of_each(&keys, &mut many);
+            for (key, batched) in keys.iter().zip(many) {
+                let single = searcher.first(key);
+                assert!(single < searcher.root().entries && batched < searcher.root().entries);
+            }
+        }
+    }
+    assert!(
+        refused > 50 && asked > 50,
+        "{refused} refused, {asked} asked"
+    );
 }

@@ -108,6 +108,8 @@ impl Checker<'_, '_> {
             self.fold(&fold)?;
         }
         if root.splits == 0 {
+            hold(root.split_nodes == 0, "the number of splits")?;
+            hold(root.leaves == 0, "the number of leaves")?;
             return self.chunks(root.chunks_at, root.chunks, &root, CHUNKS_MAX as u32);
         }
         self.splits(&root)
