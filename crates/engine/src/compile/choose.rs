@@ -140,6 +140,19 @@ impl Cut {
         }
     }
 
+    /// The hashes of packets' keys.
+    pub fn hashes<'p>(
+        &self,
+        packets: &'p [Packet],
+        family: Family,
+    ) -> impl Iterator<Item = u64> + use<'p> {
+        let (address, ports) = self.masks(family);
+        packets.iter().map(move |packet| {
+            let own = [0, 1].map(|side| packet.address[side] & address[side]);
+            table_hash(own, words(packet) & ports)
+        })
+    }
+
     /// The masks of the key: source and destination address, ports and protocol.
     pub fn masks(&self, family: Family) -> ([u128; 2], u64) {
         let leading = |bits: u32, width: u32| {
@@ -150,15 +163,6 @@ impl Cut {
         let proto = if self.proto > 0 { 0xff << 32 } else { 0 };
         let address = self.address.map(|bits| leading(bits, width(family)));
         (address, proto | port(0) << 16 | port(1))
-    }
-}
-
-impl Cut {
-    /// The hash of a packet's key.
-    pub fn hash(&self, packet: &Packet, family: Family) -> u64 {
-        let (address, ports) = self.masks(family);
-        let own = [0, 1].map(|side| packet.address[side] & address[side]);
-        table_hash(own, words(packet) & ports)
     }
 }
 
@@ -403,8 +407,8 @@ impl<'s> Chooser<'s> {
         let chance = hashes.len() as f64 / f64::from(1u32 << SLOT_BITS);
         let met = |slot: u16| (f64::from(counts[usize::from(slot)]) - chance).max(0.0);
         packets.clear();
-        let slot = |packet| (cut.hash(packet, self.family) >> (64 - SLOT_BITS)) as u16;
-        packets.extend(self.packets.iter().map(slot));
+        let met_by = cut.hashes(self.packets, self.family);
+        packets.extend(met_by.map(|hash| (hash >> (64 - SLOT_BITS)) as u16));
         let crowded = crowded(packets);
         let (mut from, mut served) = (0, 0.0);
         for end in ends.iter() {

@@ -384,7 +384,7 @@ fn fill(
     let step = terms.last().map_or(0, |last| last.1 / (RANK_LAST + 1)) + 1;
     let mut counts = vec![0u8; 1 << (64 - shift)];
     let mut filters = vec![0u8; 1 << (64 - shift)];
-    let slots = packets.iter().map(|p| cut.hash(p, family) >> shift);
+    let slots = cut.hashes(packets, family).map(|hash| hash >> shift);
     for slot in choose::crowded(&mut slots.collect::<Vec<_>>()) {
         counts[slot as usize] = GROUP_MAX as u8;
     }

@@ -220,11 +220,17 @@ impl<'b> Vector<'b> {
     }
 }
 
-/// The chunk of a packet, where it is the only one it can meet and has three rows.
+/// The chunk of a packet, where it is the only one it can meet.
 #[inline(always)]
-fn only_chunk<'p, 'b>(parts: &'p Parts<'b>, key: &Key) -> Option<&'p Ready<'b>> {
+fn lone_chunk<'p, 'b>(parts: &'p Parts<'b>, key: &Key) -> Option<&'p Ready<'b>> {
     match parts.chunks_of(key) {
-        [chunk] if chunk.row_count == 3 => Some(chunk),
+        [chunk] => Some(chunk),
         _ => None,
     }
+}
+
+/// The same, where it has three rows.
+#[inline(always)]
+fn only_chunk<'p, 'b>(parts: &'p Parts<'b>, key: &Key) -> Option<&'p Ready<'b>> {
+    lone_chunk(parts, key).filter(|chunk| chunk.row_count == 3)
 }

@@ -6,9 +6,9 @@
 //! the packet's group or not: a record that holds is true wherever it stands, how many groups there
 //! are cannot be foretold, and a branch on it would wait for the slots.
 
-use super::Vector;
 use super::groups::{every, pair};
 use super::rows::Rows;
+use super::{Vector, lone_chunk};
 use crate::image::layout::{HashTable, ROWS_MAX, SLOT_FILTER, slot_offset};
 use crate::lookup::first::Parts;
 use crate::lookup::ready::{Ready, Services};
@@ -64,15 +64,6 @@ impl Few {
     }
 }
 
-/// The chunk of a packet, where it is the only one it can meet.
-#[inline(always)]
-pub(super) fn lone_chunk<'p, 'b>(parts: &'p Parts<'b>, key: &Key) -> Option<&'p Ready<'b>> {
-    match parts.chunks_of(key) {
-        [chunk] => Some(chunk),
-        _ => None,
-    }
-}
-
 /// What a slot says, and which bit of its filter is a packet's.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slot {
@@ -90,7 +81,7 @@ impl Slot {
     /// The same, but where the filter lets nothing through the table's first group, which is near.
     #[inline(always)]
     fn near(self, table: &Table) -> u32 {
-        let live = self.slot >> (SLOT_FILTER + self.bit) & 1;
+        let live = u32::from(self.is_live());
         table.groups_at + (slot_offset(self.slot) & live.wrapping_neg())
     }
 

@@ -1,9 +1,9 @@
 //! A batch of packets in a root of few tables: what `few` does for one, step by step for all, so
 //! that none waits for what it has just asked for.
 
-use super::Vector;
 use super::batch::BATCH;
-use super::few::{FEW, Few, Slot, lone_chunk};
+use super::few::{FEW, Few, Slot};
+use super::{Vector, lone_chunk};
 use crate::image::layout::ROWS_MAX;
 use crate::lookup::Key;
 use crate::lookup::first::Parts;

@@ -49,17 +49,7 @@ const FIRSTS: u16 = 0x5555;
 unsafe fn search_8(bytes: &[u8], map: &AddressMap, address: u32) -> u32 {
     let cell = address.saturating_sub(map.base[1] as u32) >> map.shift;
     let cell = cell.min(map.cell_last);
-    let number = |at: u32| {
-        debug_assert!(at as usize + 4 <= bytes.len());
-        // SAFETY: the index and what it leads to are inside of a checked image.
-        u32::from_le(unsafe {
-            bytes
-                .as_ptr()
-                .add(at as usize)
-                .cast::<u32>()
-                .read_unaligned()
-        })
-    };
+    let number = |at: u32| Vector { bytes }.at::<u32>(at);
     let low = number(map.index_at + cell * 4);
     let first_at = map.bounds_at + low * 8;
     let beyond = 8 - (map.bounds - low).min(8);
