@@ -4,7 +4,7 @@
 use fastrand::Rng;
 use weir_engine::compile::{Options, compile};
 use weir_engine::image::layout::{
-    CHECKSUM_AT, DIM_DST, Entry, HashTable, Split, kind_of, root_number,
+    CHECKSUM_AT, Chunk, DIM_DST, Entry, Fold, HashTable, Split, kind_of, root_number,
 };
 use weir_engine::image::{Image, checksum};
 use weir_engine::lookup::{Key, Lookup};
@@ -391,7 +391,13 @@ fn damaged_images_with_tables_are_refused_or_harmless() {
             (root.tables_at as usize, root.tables as usize * 64),
             (table.slots_at as usize, 1 << (64 - table.shift)),
             (table.groups_at as usize, 4096),
+            (root.services_at as usize, size_of::<Fold>()),
+            (
+                root.chunks_at as usize,
+                root.chunks as usize * size_of::<Chunk>(),
+            ),
         ];
+        let structures: Vec<(usize, usize)> = structures.into_iter().filter(|s| s.1 > 0).collect();
         for _ in 0..100 {
             let mut bytes = built.image.clone();
             damage(&mut bytes, &structures, &mut rng);
@@ -417,4 +423,88 @@ fn damaged_images_with_tables_are_refused_or_harmless() {
         refused > 50 && asked > 50,
         "{refused} refused, {asked} asked"
     );
+}
+
+/// A set with tables and one chunk beside them.
+fn beside_tables(ports: usize) -> (Vec<Box4>, Vec<u8>) {
+    let shape = Shape {
+        rules: 6000,
+        ranges: false,
+        ports,
+        wide: false,
+    };
+    let mut rng = Rng::with_seed(21);
+    let ports: Vec<(u16, u16)> = (0..shape.ports)
+        .map(|_| {
+            let first = rng.u16(..60_000);
+            (first, first + 4000)
+        })
+        .collect();
+    let any = (0, u32::MAX);
+    let boxes: Vec<Box4> = (0..shape.rules)
+        .map(|at| {
+            let mut one = Box4::random(&shape, &ports, &mut rng);
+            // What is wide on both sides finds no room in tables.
+            if at % 8 == 0 {
+                one.address = [any, any];
+                one.port[0] = ports[rng.usize(..ports.len())];
+            }
+            one
+        })
+        .collect();
+    compare_boxes(&boxes, &mut rng);
+    let built = compile(&policy(&boxes), &Options::default()).expect("compiles");
+    (boxes, built.image)
+}
+
+/// Root and chunk of such a set.
+fn only_chunk(image: &Image) -> (weir_engine::image::layout::Root, Chunk) {
+    let number = root_number(Family::V4, Hook::Input, Table::Filter).expect("a root");
+    let root = *image.searcher(image.header().roots[number]).root();
+    assert!(root.tables > 0 && root.chunks == 1, "{root:?}");
+    let chunk = image.read(root.chunks_at);
+    (root, chunk)
+}
+
+#[test]
+fn a_chunk_beside_tables_has_the_classes_of_services_where_they_are_few() {
+    let (boxes, bytes) = beside_tables(60);
+    let (_, chunk) = only_chunk(&Image::from_bytes(&bytes).expect("valid"));
+    assert_eq!((chunk.shared, chunk.rows), (1, 5));
+    let (_, bytes) = beside_tables(1500);
+    let (_, chunk) = only_chunk(&Image::from_bytes(&bytes).expect("valid"));
+    assert_eq!(
+        chunk.shared, 0,
+        "rows for so many classes would take too much room"
+    );
+    let live = Live::new(&policy(&boxes), &Options::default()).expect("compiles");
+    let image = Image::from_bytes(live.image()).expect("valid");
+    let (_, chunk) = only_chunk(&image);
+    assert_eq!(chunk.shared, 0, "classes of chunks are changed in place");
+}
+
+#[test]
+fn shared_classes_that_are_not_the_same_are_refused() {
+    let (_, bytes) = beside_tables(60);
+    let (root, chunk) = only_chunk(&Image::from_bytes(&bytes).expect("valid"));
+    let (chunk_at, services_at) = (root.chunks_at as usize, root.services_at as usize);
+    let fold_at = chunk_at + std::mem::offset_of!(Chunk, fold);
+    let ports_at = chunk_at + std::mem::offset_of!(Chunk, ports);
+    let refused = |at: usize, word: u32| {
+        let mut bytes = bytes.clone();
+        bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        let sum = checksum(&bytes);
+        bytes[CHECKSUM_AT..CHECKSUM_AT + 8].copy_from_slice(&sum.to_le_bytes());
+        Image::from_bytes(&bytes).is_err()
+    };
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let shared_at = chunk_at + std::mem::offset_of!(Chunk, shared);
+    assert!(!refused(shared_at, 1) && !refused(shared_at, 0));
+    assert!(refused(shared_at, 2));
+    // The other port's map, which is as sound; other classes of flags; fewer rows.
+    assert!(refused(ports_at, chunk.ports[1].table_at));
+    let flags_at = fold_at + std::mem::offset_of!(Fold, small_at) + 8;
+    assert!(refused(flags_at, word(flags_at - 4)));
+    let rows_at = services_at + std::mem::offset_of!(Fold, rows);
+    assert!(refused(rows_at, word(rows_at) + 1));
 }

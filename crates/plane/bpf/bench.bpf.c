@@ -94,21 +94,28 @@ __noinline __u64 bench_first(struct weir_packet *p)
 	__u32 zero = 0;
 	const __u8 *image = bpf_map_lookup_elem(&images, &zero);
 	const struct weir_root *root;
+	struct weir_ahead a;
 	struct weir_first f;
 	__u64 *hidden = bpf_map_lookup_elem(&turn, &zero);
+	__u64 classes;
+	__u32 hashed;
 
 	if (!p || !image || !hidden)
 		return 0;
 	root = IMAGE_AT(struct weir_root, image, image_mask, p->length);
 	zero = *hidden >> 63;
-	if (!(p->family == 6 ?
-		      lookup_first(image, image_mask, root,
-				   tables_first(image, image_mask, root, true, p, zero), true, p,
-				   &f) :
-		      lookup_first(image, image_mask, root,
-				   tables_first(image, image_mask, root, false, p, zero), false, p,
-				   &f)))
-		return 0;
+	classes = lookup_classes(image, image_mask, root, p);
+	if (p->family == 6) {
+		lookup_ahead(image, image_mask, root, true, p, classes, &a);
+		hashed = tables_first(image, image_mask, root, true, p, classes, zero);
+		if (!lookup_first(image, image_mask, root, &a, hashed, true, p, &f))
+			return 0;
+	} else {
+		lookup_ahead(image, image_mask, root, false, p, classes, &a);
+		hashed = tables_first(image, image_mask, root, false, p, classes, zero);
+		if (!lookup_first(image, image_mask, root, &a, hashed, false, p, &f))
+			return 0;
+	}
 	return f.position | 1ULL << 32;
 }
 

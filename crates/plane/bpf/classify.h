@@ -47,6 +47,26 @@ static __always_inline __u64 row_of(const __u8 *image, __u64 mask, __u32 rows_at
 	return rows_at + class * stride;
 }
 
+/*
+ * The classes of a packet in the services of a root: of small fields and of both ports, each of 16
+ * bits. Chunks that share them have rows of them too.
+ */
+#define SMALL_CLASS(classes) ((classes) & 0xffff)
+#define SOURCE_CLASS(classes) ((classes) >> 16 & 0xffff)
+#define DESTINATION_CLASS(classes) ((classes) >> 32 & 0xffff)
+
+static __always_inline __u64 service_classes(const __u8 *image, __u64 mask,
+					     const struct weir_root *root,
+					     const struct weir_packet *p)
+{
+	const struct weir_fold *f = IMAGE_AT(struct weir_fold, image, mask, root->services_at);
+	__u64 source = port_class(image, mask, &f->ports[0], p->src_port);
+	__u64 destination = port_class(image, mask, &f->ports[1], p->dst_port);
+	__u32 small = fold_small(image, mask, f, p);
+
+	return IMAGE_U16(image, mask, f->cells_at + small * 2) | source << 16 | destination << 32;
+}
+
 /* The rows of a chunk for a packet. Returns which words may hold bits by all summaries. */
 static __always_inline __u64 chunk_rows(const __u8 *image, __u64 mask, const struct weir_chunk *c,
 					bool v6, const struct weir_packet *p,
@@ -74,6 +94,26 @@ static __always_inline __u64 chunk_rows(const __u8 *image, __u64 mask, const str
 	/* Rows of one word have none in front. */
 	one = below32(c->words, 2);
 	return (summary & ~one) | (1 & one);
+}
+
+/* The same for a chunk of more than one word that shares the classes of services. */
+static __always_inline __u64 shared_rows(const __u8 *image, __u64 mask, const struct weir_chunk *c,
+					 bool v6, const struct weir_packet *p, __u64 classes,
+					 __u64 rows[WEIR_ROWS_MAX])
+{
+	const struct weir_address_map *a = c->addresses;
+	const struct weir_map *m = c->ports;
+	__u32 stride = c->stride;
+	__u64 summary = ~0ULL;
+
+	rows[0] = row_of(image, mask, a[0].rows_at, address_class(image, mask, &a[0], v6, p->src),
+			 stride, &summary);
+	rows[1] = row_of(image, mask, a[1].rows_at, address_class(image, mask, &a[1], v6, p->dst),
+			 stride, &summary);
+	rows[2] = row_of(image, mask, c->fold.rows_at, SMALL_CLASS(classes), stride, &summary);
+	rows[3] = row_of(image, mask, m[0].rows_at, SOURCE_CLASS(classes), stride, &summary);
+	rows[4] = row_of(image, mask, m[1].rows_at, DESTINATION_CLASS(classes), stride, &summary);
+	return summary;
 }
 
 /* Look up the rows of the chunk at the cursor. */
@@ -192,18 +232,15 @@ struct weir_services {
 	__u32 small;
 };
 
-static __always_inline struct weir_services service_rows(const __u8 *image, __u64 mask,
-							 const struct weir_fold *f,
-							 const struct weir_packet *p)
+static __always_inline struct weir_services service_rows(const struct weir_fold *f,
+							 __u64 classes)
 {
-	__u32 small = fold_small(image, mask, f, p), stride = f->stride, source, destination;
+	__u32 stride = f->stride;
+	__u64 source = f->ports[0].rows_at + (__u32)SOURCE_CLASS(classes) * stride;
+	__u64 destination = f->ports[1].rows_at + (__u32)DESTINATION_CLASS(classes) * stride;
 
-	small = f->rows_at + IMAGE_U16(image, mask, f->cells_at + small * 2) * stride;
-	source = f->ports[0].rows_at +
-		 stride * port_class(image, mask, &f->ports[0], p->src_port);
-	destination = f->ports[1].rows_at +
-		      stride * port_class(image, mask, &f->ports[1], p->dst_port);
-	return (struct weir_services){ (__u64)destination << 32 | source, small };
+	return (struct weir_services){ destination << 32 | source,
+				       f->rows_at + (__u32)SMALL_CLASS(classes) * stride };
 }
 
 /* The sign bit is set when the service's bit is not set in all rows of services. */
@@ -348,7 +385,8 @@ static __always_inline __u32 tables_next(const __u8 *image, __u64 mask,
 {
 	const struct weir_fold *fold =
 		IMAGE_AT(struct weir_fold, image, mask, root->services_at);
-	struct weir_services services = service_rows(image, mask, fold, p);
+	struct weir_services services =
+		service_rows(fold, service_classes(image, mask, root, p));
 	__u32 tables = root->tables, table_at = root->tables_at, best = WEIR_NONE;
 
 	for (int i = 0; i < WEIR_TABLES_MAX; i++) {
@@ -369,10 +407,11 @@ static __always_inline __u32 tables_next(const __u8 *image, __u64 mask,
  */
 static __always_inline __u32 probe_tables(const __u8 *image, __u64 mask,
 					 const struct weir_root *root, bool v6,
-					 const struct weir_packet *p, __u32 from, __u32 zero)
+					 const struct weir_packet *p, __u64 classes, __u32 from,
+					 __u32 zero)
 {
 	const struct weir_fold *fold = IMAGE_AT(struct weir_fold, image, mask, root->services_at);
-	struct weir_services services = service_rows(image, mask, fold, p);
+	struct weir_services services = service_rows(fold, classes);
 	__u32 tables = root->tables, table_at = root->tables_at, best = WEIR_NONE ^ zero;
 
 	for (int i = 0; i < WEIR_TABLES_MAX; i++) {

@@ -14,6 +14,7 @@
 #include "meta.h"
 #include "lane_parse.h"
 #define LANE_ROOMY 1
+#define LANE_SHARES 0
 #include "lane_walk.h"
 #include "classes.h"
 #include "sound.h"
@@ -35,6 +36,7 @@ struct net_device___address {
 
 /* Entries that a packet meets in one table; nothing is counted before the end is known. */
 struct early_trail {
+	struct lane_known known;
 	__u32 at[LANE_STEPS];
 };
 
@@ -55,29 +57,23 @@ static __always_inline bool is_for_us(__u64 data, __u64 device)
 
 /* What one table says of the packet, and its trail. Functions that are verified once each. */
 static __always_inline __u32 trail_of(__u32 slot, __u32 root, bool v6, const struct weir_packet *p,
-				      struct early_trail *t, __u32 hashed)
+				      struct early_trail *t)
 {
 	const __u8 *image = weir_image(slot & 1);
-	__u32 at[LANE_STEPS] = {}, verdict;
 
-	if (!image)
-		return 0;
-	verdict = lane_trail(image, image_mask(), root, v6, p, hashed, at);
-	for (int i = 0; i < LANE_STEPS; i++)
-		t->at[i] = at[i];
-	return verdict;
+	return image ? lane_trail(image, image_mask(), root, v6, p, t->known, t->at) : 0;
 }
 
 __noinline __u32 weir_early_trail4(__u32 slot, __u32 root, const struct weir_packet *p,
-				   struct early_trail *t, __u32 hashed)
+				   struct early_trail *t)
 {
-	return p && t ? trail_of(slot, root, false, p, t, hashed) : 0;
+	return p && t ? trail_of(slot, root, false, p, t) : 0;
 }
 
 __noinline __u32 weir_early_trail6(__u32 slot, __u32 root, const struct weir_packet *p,
-				   struct early_trail *t, __u32 hashed)
+				   struct early_trail *t)
 {
-	return p && t ? trail_of(slot, root, true, p, t, hashed) : 0;
+	return p && t ? trail_of(slot, root, true, p, t) : 0;
 }
 
 __noinline int weir_early_count(__u32 slot, const struct weir_packet *p, const struct early_trail *t)
@@ -97,13 +93,12 @@ __noinline int weir_early_count(__u32 slot, const struct weir_packet *p, const s
 static __always_inline __u32 table_says(const __u8 *image, __u32 slot, __u8 table, bool v6,
 					const struct weir_packet *p, struct early_trail *t)
 {
-	__u32 root = image_root(image, p, table), hashed;
+	__u32 root = image_root(image, p, table);
 
 	if (!root)
 		return WEIR_VERDICT_ACCEPT;
-	hashed = lane_hashed(slot, root, v6, p);
-	return v6 ? weir_early_trail6(slot, root, p, t, hashed) :
-		    weir_early_trail4(slot, root, p, t, hashed);
+	t->known = lane_know(slot, root, v6, p);
+	return v6 ? weir_early_trail6(slot, root, p, t) : weir_early_trail4(slot, root, p, t);
 }
 
 /* Whether the tables of PREROUTING drop the packet; then it is counted. */

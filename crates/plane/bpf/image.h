@@ -135,9 +135,9 @@ struct weir_hash_table {		/* layout::HashTable */
 struct weir_prefixes4 {
 	__u32 src;
 	__u32 dst;
-	__u32 position;
 	__u16 service;
 	__u8 shifts[2];
+	__u32 position;
 };
 
 struct weir_record4 {
@@ -212,7 +212,8 @@ struct weir_chunk {
 	__u32 terms;
 	__u32 positions_at;
 	__u32 stride;
-	__u32 padding[3];
+	__u32 shared;		/* small fields and ports have the classes of the root's services */
+	__u32 padding[2];
 	struct weir_address_map addresses[2];
 	struct weir_map ports[2];
 	struct weir_fold fold;

@@ -149,7 +149,7 @@ static __always_inline __u32 lane_rules(const struct lane_job *job, const struct
 					struct weir_packet *p, bool v6, bool tracks)
 {
 	bool known = tracks && lane->flags & WEIR_LANE_TRACK && lane_is_known(p);
-	__u32 root = known ? lane->established : lane->root, hashed;
+	__u32 root = known ? lane->established : lane->root;
 	__u32 decided = known ? lane->decided[1] : lane->decided[0];
 
 	if (decided) {
@@ -158,12 +158,14 @@ static __always_inline __u32 lane_rules(const struct lane_job *job, const struct
 		if (unlikely(lane->flags & WEIR_LANE_CLASSES) &&
 		    !lane_classes(job, c, slot, p))
 			return 0;
-		hashed = lane_hashed(slot, root, v6, p);
-		if (!tracks && !LANE_CALLS)
-			decided = lane_walk(slot, root, p, hashed, v6);
-		else
-			decided = v6 ? weir_lane_walk6(slot, root, p, hashed) :
-				       weir_lane_walk4(slot, root, p, hashed);
+		if (!tracks && !LANE_CALLS) {
+			decided = lane_walk(slot, root, p, v6, NULL);
+		} else {
+			struct lane_known k = lane_know(slot, root, v6, p);
+
+			decided = v6 ? weir_lane_walk6(slot, root, p, k.hashed, k.classes) :
+				       weir_lane_walk4(slot, root, p, k.hashed, k.classes);
+		}
 		if (!decided)
 			return 0;
 	}

@@ -69,7 +69,7 @@ static __always_inline __u32 lane_trail_on(const __u8 *image, __u64 mask, __u32 
 
 /* What the tables of a root say, in functions that are verified on their own, each with one family. */
 static __always_inline __u32 lane_tables(__u32 slot, __u32 root_at, const struct weir_packet *p,
-					 bool v6)
+					 __u64 classes, bool v6)
 {
 	const __u8 *image = weir_image(slot);
 	struct weir_control *c = weir_get_control();
@@ -78,38 +78,64 @@ static __always_inline __u32 lane_tables(__u32 slot, __u32 root_at, const struct
 	if (!c || !image)
 		return WEIR_NONE;
 	return tables_first(image, mask, IMAGE_AT(struct weir_root, image, mask, root_at), v6, p,
-			    c->zero);
+			    classes, c->zero);
 }
 
-__noinline __u32 weir_lane_tables4(__u32 slot, __u32 root_at, const struct weir_packet *p)
+__noinline __u32 weir_lane_tables4(__u32 slot, __u32 root_at, const struct weir_packet *p,
+				   __u64 classes)
 {
-	return p ? lane_tables(slot & 1, root_at, p, false) : WEIR_NONE;
+	return p ? lane_tables(slot & 1, root_at, p, classes, false) : WEIR_NONE;
 }
 
-__noinline __u32 weir_lane_tables6(__u32 slot, __u32 root_at, const struct weir_packet *p)
+__noinline __u32 weir_lane_tables6(__u32 slot, __u32 root_at, const struct weir_packet *p,
+				   __u64 classes)
 {
-	return p ? lane_tables(slot & 1, root_at, p, true) : WEIR_NONE;
+	return p ? lane_tables(slot & 1, root_at, p, classes, true) : WEIR_NONE;
 }
 
-/* The same for programs of either family. */
+/* What tables say, in programs of either family. */
 static __always_inline __u32 lane_hashed(__u32 slot, __u32 root_at, bool v6,
-					 const struct weir_packet *p)
+					 const struct weir_packet *p, __u64 classes)
 {
 	if (!weir_may(WEIR_FEATURE_TABLES))
 		return WEIR_NONE;
-	return v6 ? weir_lane_tables6(slot, root_at, p) : weir_lane_tables4(slot, root_at, p);
+	return v6 ? weir_lane_tables6(slot, root_at, p, classes) :
+		    weir_lane_tables4(slot, root_at, p, classes);
 }
 
-/* lane_trail_on from the root on. `hashed`: see lane_hashed. */
+/* What is known of a packet before its chunk is asked. */
+struct lane_known {
+	__u64 classes;		/* of services: lookup_classes */
+	__u32 hashed;		/* what the tables say: lane_hashed */
+};
+
+static __always_inline struct lane_known lane_know(__u32 slot, __u32 root_at, bool v6,
+						   const struct weir_packet *p)
+{
+	const __u8 *image = weir_image(slot);
+	struct lane_known known = { .hashed = WEIR_NONE };
+	__u64 mask = image_mask();
+
+	if (!image || !weir_may(WEIR_FEATURE_TABLES))
+		return known;
+	known.classes = lookup_classes(image, mask,
+				       IMAGE_AT(struct weir_root, image, mask, root_at), p);
+	known.hashed = lane_hashed(slot, root_at, v6, p, known.classes);
+	return known;
+}
+
+/* lane_trail_on from the root on. */
 static __always_inline __u32 lane_trail(const __u8 *image, __u64 mask, __u32 root_at, bool v6,
-					const struct weir_packet *p, __u32 hashed,
+					const struct weir_packet *p, struct lane_known known,
 					__u32 entry_at[LANE_STEPS])
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
 	__u32 entries_at = root->entries_at, last = root->entries - 1;
+	struct weir_ahead a;
 	struct weir_first f;
 
-	if (!lookup_first(image, mask, root, hashed, v6, p, &f))
+	lookup_ahead(image, mask, root, v6, p, known.classes, &a);
+	if (!lookup_first(image, mask, root, &a, known.hashed, v6, p, &f))
 		return 0;
 	return lane_trail_on(image, mask, entries_at, last, &f, entry_at);
 }
@@ -134,16 +160,18 @@ static __always_inline __u32 lane_count(const __u8 *image, __u64 mask, __u32 slo
 
 /*
  * What the rules of a root say about the packet, as WEIR_LANE_DECIDED, and counted; 0: the whole
- * way. `hashed`: see lane_hashed. Most packets of short lists meet one entry, which decides.
+ * way. Most packets of short lists meet one entry, which decides. `known`: NULL where the stack has
+ * room for the rows of a chunk while the tables are asked; they come sooner then.
  */
 static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct weir_packet *p,
-				       __u32 hashed, bool v6)
+				       bool v6, const struct lane_known *known)
 {
-	__u32 entry_at[LANE_STEPS] = {}, entries_at, last, at, verdict, rule = 0;
+	__u32 entry_at[LANE_STEPS] = {}, entries_at, last, at, verdict, rule = 0, hashed;
 	const __u8 *image = weir_image(slot);
-	__u64 mask = image_mask();
+	__u64 mask = image_mask(), classes;
 	const struct weir_root *root;
 	const struct weir_entry *e;
+	struct weir_ahead a;
 	struct weir_first f;
 
 	if (!image)
@@ -151,7 +179,10 @@ static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct w
 	root = IMAGE_AT(struct weir_root, image, mask, root_at);
 	entries_at = root->entries_at;
 	last = root->entries - 1;
-	if (!lookup_first(image, mask, root, hashed, v6, p, &f))
+	classes = known ? known->classes : lookup_classes(image, mask, root, p);
+	lookup_ahead(image, mask, root, v6, p, classes, &a);
+	hashed = known ? known->hashed : lane_hashed(slot, root_at, v6, p, classes);
+	if (!lookup_first(image, mask, root, &a, hashed, v6, p, &f))
 		return 0;
 	at = entries_at + f.position * sizeof(struct weir_entry);
 	e = IMAGE_AT(struct weir_entry, image, mask, at);
@@ -173,15 +204,19 @@ static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct w
 
 /* The same as functions, where the stack has no room for it. */
 __noinline __u32 weir_lane_walk4(__u32 slot, __u32 root_at, const struct weir_packet *p,
-				__u32 hashed)
+				__u32 hashed, __u64 classes)
 {
-	return p ? lane_walk(slot & 1, root_at, p, hashed, false) : 0;
+	const struct lane_known known = { .classes = classes, .hashed = hashed };
+
+	return p ? lane_walk(slot & 1, root_at, p, false, &known) : 0;
 }
 
 __noinline __u32 weir_lane_walk6(__u32 slot, __u32 root_at, const struct weir_packet *p,
-				__u32 hashed)
+				__u32 hashed, __u64 classes)
 {
-	return p ? lane_walk(slot & 1, root_at, p, hashed, true) : 0;
+	const struct lane_known known = { .classes = classes, .hashed = hashed };
+
+	return p ? lane_walk(slot & 1, root_at, p, true, &known) : 0;
 }
 
 #endif

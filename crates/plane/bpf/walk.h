@@ -120,6 +120,7 @@ __noinline int weir_probe(struct walk *w)
 	__u64 mask = image_mask();
 	const __u8 *image;
 	__u32 from, zero;
+	__u64 classes;
 
 	if (!w || !weir_may(WEIR_FEATURE_TABLES))
 		return 0;
@@ -129,9 +130,11 @@ __noinline int weir_probe(struct walk *w)
 	root = IMAGE_AT(struct weir_root, image, mask, w->cursor.root_at);
 	from = w->cursor.position;
 	zero = w->seen.bytes.zero;
-	w->cursor.hashed = weir_may(WEIR_FEATURE_V6) && root->family == 6 ?
-				   probe_tables(image, mask, root, true, &w->packet, from, zero) :
-				   probe_tables(image, mask, root, false, &w->packet, from, zero);
+	classes = service_classes(image, mask, root, &w->packet);
+	w->cursor.hashed =
+		weir_may(WEIR_FEATURE_V6) && root->family == 6 ?
+			probe_tables(image, mask, root, true, &w->packet, classes, from, zero) :
+			probe_tables(image, mask, root, false, &w->packet, classes, from, zero);
 	w->cursor.stale = false;
 	return 0;
 }

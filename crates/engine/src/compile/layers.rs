@@ -14,7 +14,7 @@ use super::splits;
 use super::spread;
 use super::tables::{self, Hashed};
 use super::term::Term;
-use super::vectors::{self, Bit, Builder};
+use super::vectors::{self, Bit, Builder, Shared};
 use crate::image::layout::{
     CHUNK_TERMS_MAX, CHUNKS_MAX, Fold, GROUP_MAX, HashTable, Leaf, Prefixes4, Root, Split,
 };
@@ -92,6 +92,38 @@ pub struct Spare {
     pub cost: f64,
 }
 
+impl Spare {
+    /// What changes need to know of tables.
+    fn of(hashed: &Hashed) -> Self {
+        Spare {
+            cost: tables::TABLE_COST * hashed.tables.len() as f64,
+            tables: hashed.tables.clone(),
+            record_bytes: hashed.record_bytes,
+            units: hashed.units.clone(),
+            with_ports: hashed.with_ports,
+            ..Spare::default()
+        }
+    }
+}
+
+/// Where chunks are.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// They are one of so many leaves.
+    leaves: usize,
+    /// Classes of the tables in front of them.
+    shared: Option<Shared<'a>>,
+}
+
+impl Default for Place<'_> {
+    fn default() -> Self {
+        Place {
+            leaves: 1,
+            shared: None,
+        }
+    }
+}
+
 impl Layers<'_> {
     /// Builds the classifier of a flattened root and notes it in the record.
     pub fn build(&self, flat: &Flat, root: &mut Root, writer: &mut Writer) -> Result<Made, Error> {
@@ -106,26 +138,23 @@ impl Layers<'_> {
             None
         };
         let mut spare = Spare::default();
-        if let Some(hashed) = hashed {
+        let fold;
+        let mut shared = None;
+        if let Some(hashed) = hashed.as_ref() {
             made.hashed = terms.len() - hashed.rest.len();
-            let fold = self.services(&hashed, root, writer);
+            fold = self.services(hashed, root, writer);
             made.worst_loads += vectors::fold_loads(&fold)
                 + hashed.tables.len() as u32 * (3 + 7 * GROUP_MAX as u32);
-            terms = hashed.rest;
-            if self.room {
-                spare = Spare {
-                    cost: tables::TABLE_COST * hashed.tables.len() as f64,
-                    tables: hashed.tables,
-                    record_bytes: hashed.record_bytes,
-                    units: hashed.units,
-                    with_ports: hashed.with_ports,
-                    ..spare
-                };
+            terms = hashed.rest.clone();
+            match self.room {
+                true => spare = Spare::of(hashed),
+                false => shared = self.shared(hashed, &fold),
             }
         }
         if !self.tables {
             let parts = self.parts(&terms);
-            (root.chunks_at, root.chunks) = self.vectors(flat, &parts, 1, &mut made, writer)?;
+            (root.chunks_at, root.chunks) =
+                self.vectors(flat, &parts, Place::default(), &mut made, writer)?;
             return Ok(made);
         }
         let loads = made.worst_loads;
@@ -150,8 +179,11 @@ impl Layers<'_> {
             };
             let parts = self.parts(terms);
             let before = writer.length();
-            let (chunks_at, chunks) =
-                self.vectors(flat, &parts, tree.leaves.len(), &mut leaf, writer)?;
+            let place = Place {
+                leaves: tree.leaves.len(),
+                shared,
+            };
+            let (chunks_at, chunks) = self.vectors(flat, &parts, place, &mut leaf, writer)?;
             made.chunks = made.chunks.max(leaf.chunks);
             made.worst_loads = made.worst_loads.max(loads + leaf.worst_loads);
             leaves.push(Leaf { chunks_at, chunks });
@@ -177,6 +209,16 @@ impl Layers<'_> {
             made.spare = Some(spare);
         }
         Ok(made)
+    }
+
+    /// The classes of tables' services, where a chunk may share them.
+    fn shared<'h>(&self, hashed: &'h Hashed, fold: &'h Fold) -> Option<Shared<'h>> {
+        (hashed.with_ports && !self.lean).then_some(Shared {
+            fold,
+            folded: &hashed.folded,
+            ports: &hashed.ports,
+            units: &hashed.units,
+        })
     }
 
     /// Writes the tables and the rows that say which services hold.
@@ -205,12 +247,12 @@ impl Layers<'_> {
         chunks.map(|part| part.iter().map(bit).collect()).collect()
     }
 
-    /// Bit vectors over bits, in chunks; one of so many `leaves`.
+    /// Bit vectors over bits, in chunks.
     fn vectors(
         &self,
         flat: &Flat,
         parts: &[Vec<Bit>],
-        leaves: usize,
+        place: Place,
         made: &mut Made,
         writer: &mut Writer,
     ) -> Result<(u32, u32), Error> {
@@ -219,6 +261,7 @@ impl Layers<'_> {
         if terms.len() > WIDE_MAX {
             return Err(wide(flat, &terms[WIDE_MAX..], terms.len()));
         }
+        let one = place.leaves == 1 && parts.len() == 1;
         let builder = Builder {
             family: self.family,
             interfaces: self.interfaces,
@@ -226,11 +269,12 @@ impl Layers<'_> {
             room: AddressRoom {
                 blocks_max: match self.lean {
                     true => 0,
-                    false => (TREE_BLOCKS / parts.len().max(1) / leaves).max(64),
+                    false => (TREE_BLOCKS / parts.len().max(1) / place.leaves).max(64),
                 },
                 fine: !self.lean,
             },
-            alone: leaves == 1 && parts.len() == 1 && made.hashed == 0 && !(self.lean || self.room),
+            alone: one && made.hashed == 0 && !(self.lean || self.room),
+            shared: place.shared.filter(|_| one),
         };
         let parts = parts.iter().map(Vec::as_slice);
         let chunks = builder.chunks(parts, self.limit, writer)?;

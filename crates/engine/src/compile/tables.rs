@@ -501,9 +501,9 @@ impl Item {
         Prefixes4 {
             src: self.address[0].0 as u32,
             dst: self.address[1].0 as u32,
-            position,
             service: self.service as u16,
             shifts: self.address.map(shift),
+            position,
         }
     }
 

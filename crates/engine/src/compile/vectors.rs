@@ -16,11 +16,15 @@ use super::sets::{Sets, hash_of, sweep};
 use super::span::Span;
 use super::term::{Term, address_last};
 use crate::image::layout::{
-    AddressMap, CHUNK_TERMS_MAX, Chunk, FOLD_APART, FOLD_LINKS, FOLD_PORTS, Fold, Map, row_words,
+    ALIGN, AddressMap, CHUNK_TERMS_MAX, Chunk, FOLD_APART, FOLD_LINKS, FOLD_PORTS, Fold, Map,
+    row_words,
 };
 use crate::image::write::Writer;
 use weir_policy::model::Family;
 use zerocopy::IntoBytes;
+
+/// Bytes that rows of a chunk may take for classes of services, of which its terms tell fewer.
+const SHARED_BYTES: usize = 256 << 10;
 
 /// What a bit stands for, and the position of its entry: `None` where a term may come.
 pub type Bit<'t> = (Option<&'t Term>, u32);
@@ -38,6 +42,21 @@ pub struct Builder<'a> {
     /// Whether the chunk is all that packets of the root are looked up in, and may take room to
     /// be quick.
     pub alone: bool,
+    /// Classes that a chunk may share, where it is the only one beside tables.
+    pub shared: Option<Shared<'a>>,
+}
+
+/// Classes of small fields and ports that packets are in already: those of the services of tables.
+#[derive(Clone, Copy)]
+pub struct Shared<'a> {
+    /// The maps, as they were written.
+    pub fold: &'a Fold,
+    /// Units of each class of small fields.
+    pub folded: &'a Folded,
+    /// Units of each class of ports.
+    pub ports: &'a [PortRows; 2],
+    /// The number of each unit.
+    pub units: &'a QuickMap<Unit, u32>,
 }
 
 /// Writes rows of so many words, with their summary words in front; where the first row is.
@@ -70,6 +89,11 @@ impl Builder<'_> {
             "the caller cuts chunks"
         );
         let words = terms.len().div_ceil(64);
+        if let Some(shared) = &self.shared
+            && let Some(bits) = shared.terms(terms)
+        {
+            return self.beside_services(shared, terms, &bits, writer).map(Some);
+        }
         let (units, bits) = units(terms, true);
         // Where hardly two terms say the same of ports, rows of each port take less room. To rows
         // of one or two words they are also the shorter way.
@@ -87,16 +111,10 @@ impl Builder<'_> {
         let Some((folded, bits, rows)) = folded else {
             return Ok(None);
         };
-        let mut positions: Vec<u32> = terms.iter().map(|t| t.1).collect();
-        positions.resize(row_bytes(words) * 8 + 1, u32::MAX);
         let mut chunk = Chunk {
             rows,
-            words: words as u32,
-            terms: terms.len() as u32,
-            positions_at: writer.section(positions.as_bytes()),
-            stride: row_bytes(words) as u32,
             fold: fold_rows(&folded, &bits, words, writer),
-            ..Chunk::default()
+            ..numbered(terms, writer)
         };
         for side in 0..2 {
             chunk.addresses[side] = self.addresses(terms, side, words, writer)?;
@@ -109,6 +127,41 @@ impl Builder<'_> {
             maps::widen(&mut chunk, writer);
         }
         Ok(Some(chunk))
+    }
+
+    /// A chunk whose small fields and ports have the classes of services. `bits`: of the terms of
+    /// each unit.
+    fn beside_services(
+        &self,
+        shared: &Shared,
+        terms: &[Bit],
+        bits: &[Vec<u64>],
+        writer: &mut Writer,
+    ) -> Result<Chunk, Error> {
+        let words = terms.len().div_ceil(64);
+        let fold = shared.fold;
+        let small = rows_of_classes(&shared.folded.classes, bits, words);
+        let mut chunk = Chunk {
+            rows: 5,
+            shared: 1,
+            fold: Fold {
+                used: fold.used & FOLD_LINKS,
+                rows_at: write_rows(&small, words, writer),
+                stride: row_bytes(words) as u32,
+                ports: [Map::default(); 2],
+                ..*fold
+            },
+            ..numbered(terms, writer)
+        };
+        for side in 0..2 {
+            chunk.addresses[side] = self.addresses(terms, side, words, writer)?;
+            let rows = rows_of_classes(&shared.ports[side].sets, bits, words);
+            chunk.ports[side] = Map {
+                rows_at: write_rows(&rows, words, writer),
+                ..fold.ports[side]
+            };
+        }
+        Ok(chunk)
     }
 
     /// Chunks of parts of all bits, each cut into as many as its fields have classes for.
@@ -152,6 +205,59 @@ impl Builder<'_> {
     }
 }
 
+impl Shared<'_> {
+    /// The terms of each unit as bits, where rows for all classes of units don't take much room.
+    fn terms(&self, terms: &[Bit]) -> Option<Vec<Vec<u64>>> {
+        let words = terms.len().div_ceil(64);
+        let rows = self.folded.classes.count() + self.ports[0].count() + self.ports[1].count();
+        if rows * row_bytes(words) > SHARED_BYTES {
+            return None;
+        }
+        let mut bits = vec![Vec::new(); self.folded.classes.words() * 64];
+        for (bit, (term, _)) in terms.iter().enumerate() {
+            let own = &mut bits[*self.units.get(&Unit::of((*term)?, true))? as usize];
+            own.resize(words, 0);
+            own[bit / 64] |= 1 << (bit % 64);
+        }
+        Some(bits)
+    }
+}
+
+/// A chunk's numbers and positions.
+fn numbered(terms: &[Bit], writer: &mut Writer) -> Chunk {
+    let words = terms.len().div_ceil(64);
+    let mut positions: Vec<u32> = terms.iter().map(|t| t.1).collect();
+    positions.resize(row_bytes(words) * 8 + 1, u32::MAX);
+    Chunk {
+        words: words as u32,
+        terms: terms.len() as u32,
+        positions_at: writer.section(positions.as_bytes()),
+        stride: row_bytes(words) as u32,
+        ..Chunk::default()
+    }
+}
+
+/// For each class, by its units, the row of their terms.
+fn rows_of_classes(classes: &Sets, bits: &[Vec<u64>], words: usize) -> Vec<u64> {
+    let mut rows = vec![0u64; classes.count() * words];
+    for (class, row) in classes.each().zip(rows.chunks_exact_mut(words)) {
+        terms_of(class, bits, row);
+    }
+    rows
+}
+
+/// Adds the terms of the units of a class.
+fn terms_of(class: &[u64], bits: &[Vec<u64>], row: &mut [u64]) {
+    for (at, word) in class.iter().enumerate() {
+        let mut left = *word;
+        while left != 0 {
+            let own = &bits[at * 64 + left.trailing_zeros() as usize];
+            row.iter_mut().zip(own).for_each(|(all, bits)| *all |= bits);
+            left &= left - 1;
+        }
+    }
+}
+
 /// What the terms of bits say about a field.
 fn spans<'b, T: 'b>(
     terms: &'b [Bit],
@@ -190,14 +296,7 @@ fn fold_rows(folded: &Folded, bits: &[Vec<u64>], words: usize, writer: &mut Writ
         .each()
         .map(|class| {
             row.fill(0);
-            for (at, word) in class.iter().enumerate() {
-                let mut left = *word;
-                while left != 0 {
-                    let own = &bits[at * 64 + left.trailing_zeros() as usize];
-                    row.iter_mut().zip(own).for_each(|(all, bits)| *all |= bits);
-                    left &= left - 1;
-                }
-            }
+            terms_of(class, bits, &mut row);
             sets.number(&row, hash_of(&row))
         })
         .collect();
@@ -233,21 +332,31 @@ impl PortRows {
 
     fn write(&self, writer: &mut Writer) -> Map {
         let mut map = maps::ports(&self.bounds, self.sets.count() as u32, writer);
-        let rows: Vec<u64> = self.sets.each().flatten().copied().collect();
-        map.rows_at = writer.section(rows.as_bytes());
+        map.rows_at = writer.section(whole_lines(&self.sets).as_bytes());
         map
     }
+}
+
+/// Rows of bits, each filled up to whole lines, so that vectors read them without asking how long
+/// they are.
+fn whole_lines(rows: &Sets) -> Vec<u64> {
+    let words = rows.words().next_multiple_of(ALIGN / 8);
+    let mut out = Vec::with_capacity(rows.count() * words);
+    for row in rows.each() {
+        out.extend_from_slice(row);
+        out.resize(out.len().next_multiple_of(words), 0);
+    }
+    out
 }
 
 /// Writes the fold of units themselves: a row has a bit for each unit, and no summary. What is
 /// folded are the small fields; ports have rows of their own.
 pub fn unit_rows(folded: &Folded, ports: &[PortRows; 2], writer: &mut Writer) -> Fold {
     let numbers: Vec<u32> = (0..folded.classes.count() as u32).collect();
-    let rows: Vec<u64> = folded.classes.each().flatten().copied().collect();
     let mut fold = folded.write(&numbers, writer);
     fold.rows = folded.classes.count() as u32;
-    fold.stride = (folded.classes.words() * 8) as u32;
-    fold.rows_at = writer.section(rows.as_bytes());
+    fold.stride = (folded.classes.words() * 8).next_multiple_of(ALIGN) as u32;
+    fold.rows_at = writer.section(whole_lines(&folded.classes).as_bytes());
     fold.used |= FOLD_APART;
     fold.ports = [ports[0].write(writer), ports[1].write(writer)];
     fold

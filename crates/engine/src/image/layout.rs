@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First word of every image: "weir".
 pub const MAGIC: u32 = 0x7269_6577;
 /// Raised with every change of the layout.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// Byte offset of [`Header::checksum`].
 pub const CHECKSUM_AT: usize = 16;
 /// Sections begin at multiples of this.
@@ -152,7 +152,7 @@ pub struct Root {
     pub tables: u32,
     /// [`HashTable`] each.
     pub tables_at: u32,
-    /// Which services hold, as bits of a row: a [`Fold`], 0 without tables.
+    /// Which services hold, as bits of rows of whole lines: a [`Fold`], 0 without tables.
     pub services_at: u32,
     /// Bit-vector chunks when there is no split tree.
     pub chunks: u32,
@@ -170,9 +170,8 @@ pub struct Root {
     pub leaves: u32,
     /// Services that records of tables can name.
     pub services: u32,
-    /// 1: all tables have records of prefixes, and behind each group stand three records that are
-    /// of the same table or have no position, so that whoever reads four always reads what is true.
-    /// Not where rules may be changed in place: groups of what is gone may lie anywhere then.
+    /// 1: all tables have records of prefixes, and behind each group stand three of the same table
+    /// or without position: four are always true. Not where rules may be changed in place.
     pub packed: u32,
     /// Zero.
     pub padding: u32,
@@ -231,12 +230,12 @@ pub struct Prefixes4 {
     pub src: u32,
     /// Destination prefix.
     pub dst: u32,
-    /// Position of the entry.
-    pub position: u32,
     /// Bit in the packet's row of services.
     pub service: u16,
     /// Low bits that do not count of source and destination: 0 to 32.
     pub shifts: [u8; 2],
+    /// Position of the entry, in the high half of 64 bits, whose least is taken.
+    pub position: u32,
 }
 
 /// A record of an IPv4 table: a box, what else must hold, where it stands.
@@ -389,8 +388,10 @@ pub struct Chunk {
     pub positions_at: u32,
     /// Bytes of a row: `8 * row_words(words)`.
     pub stride: u32,
+    /// 1: of five rows the last three are by the classes of the root's services.
+    pub shared: u32,
     /// Zero.
-    pub padding: [u32; 3],
+    pub padding: [u32; 2],
     /// Source and destination.
     pub addresses: [AddressMap; 2],
     /// Source and destination port, with five rows.

@@ -226,8 +226,10 @@ impl Searcher<'_, '_> {
     /// The same, one word after the other.
     pub fn first_scalar(&self, key: &Key) -> u32 {
         let mut best = self.root.entries - 1;
+        let mut classes = [0; 3];
         if let Some(services) = &self.parts.services {
-            let services = services.rows(key);
+            classes = services.classes(key);
+            let services = services.rows(classes);
             for table in &self.parts.tables {
                 let found = hashed::probe(self.bytes, table, key, &services, 0, best);
                 best = best.min(found);
@@ -237,7 +239,7 @@ impl Searcher<'_, '_> {
             if chunk.least >= best {
                 break;
             }
-            let found = chunk.first(self.bytes, key);
+            let found = chunk.first(self.bytes, key, classes);
             if found != NONE {
                 return best.min(found);
             }

@@ -45,7 +45,7 @@ pub fn probe(
         (small & source & destination) >> (service & 63) & 1 != 0
     };
     let place = match size {
-        16 => 8,
+        16 => 12,
         32 => 24,
         _ => 40,
     };
@@ -79,8 +79,8 @@ fn packed(record: &[u8; 16], key: &Key, served: impl Fn(u32) -> bool) -> bool {
         let own = u32_at(record, at as u32 * 4);
         u64::from(key.address[at] as u32 ^ own) >> (shift & 63)
     };
-    let service = u32::from(u16::from_le_bytes([record[12], record[13]]));
-    address(0, record[14]) | address(1, record[15]) == 0 && served(service)
+    let service = u32::from(u16::from_le_bytes([record[8], record[9]]));
+    address(0, record[10]) | address(1, record[11]) == 0 && served(service)
 }
 
 /// `layout::Record4`.

@@ -8,8 +8,7 @@
 use super::class::{search_v4, search_v6, u64_at};
 use super::{Key, NONE};
 use crate::image::layout::{
-    AddressMap, Chunk, FOLD_APART, FOLD_LINKS, FOLD_PORTS, Fold, Map, ROWS_MAX, SERVICES_MAX,
-    row_words,
+    AddressMap, Chunk, FOLD_APART, FOLD_LINKS, FOLD_PORTS, Fold, Map, ROWS_MAX, row_words,
 };
 
 /// A table of numbers of two bytes.
@@ -106,6 +105,8 @@ pub struct Ready<'b> {
     pub rows: [&'b [u8]; ROWS_MAX],
     /// 3 or 5.
     pub row_count: u32,
+    /// Whether the last three rows are of the classes that services have.
+    pub shared: bool,
     /// Words of a row that have terms.
     pub words: u32,
     /// Bytes of a row.
@@ -207,19 +208,25 @@ impl<'b> Services<'b> {
         }
     }
 
-    /// Words of a row, at most 64.
+    /// Vectors of a row.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    pub fn words(&self) -> u32 {
-        (self.stride / 8).min(SERVICES_MAX as u32 / 64)
+    pub fn vectors(&self) -> u32 {
+        self.stride / 64
     }
 
-    /// Where the rows are whose AND says which services hold for a packet.
+    /// The classes of a packet: by small fields, by source port and by destination port.
     #[inline(always)]
-    pub fn rows(&self, key: &Key) -> [u32; 3] {
+    pub fn classes(&self, key: &Key) -> [u32; 3] {
         let port = |side: usize| port_class(self.folded.ports[side], key.port[side]);
-        let classes = [self.folded.class(key), port(0), port(1)];
-        std::array::from_fn(|at| self.rows_at[at] + classes[at] * self.stride)
+        [self.folded.class(key), port(0), port(1)]
+    }
+
+    /// Where the rows are whose AND says which services hold for a packet of these classes.
+    #[inline(always)]
+    pub fn rows(&self, classes: [u32; 3]) -> [u32; 3] {
+        let row = |at: usize| self.rows_at[at] + classes[at] * self.stride;
+        [row(0), row(1), row(2)]
     }
 }
 
@@ -272,6 +279,7 @@ impl<'b> Ready<'b> {
                 port_rows(1),
             ],
             row_count: chunk.rows,
+            shared: chunk.shared != 0,
             words: chunk.words,
             stride: chunk.stride,
             positions,
@@ -320,11 +328,17 @@ impl<'b> Ready<'b> {
         row.unwrap_or_default()
     }
 
-    /// The position of the first term that holds; [`NONE`] without.
+    /// The position of the first term that holds; [`NONE`] without. `services`: the packet's
+    /// classes, see [`Services::classes`], where there are tables.
     #[inline(always)]
-    pub fn first(&self, bytes: &[u8], key: &Key) -> u32 {
+    pub fn first(&self, bytes: &[u8], key: &Key, services: [u32; 3]) -> u32 {
         let source = self.row(0, self.address_class(bytes, 0, key.address[0]));
         let destination = self.row(1, self.address_class(bytes, 1, key.address[1]));
+        if self.shared {
+            let [small, low, high] = services;
+            let ports = [self.row(3, low), self.row(4, high)];
+            return self.first_in([source, destination, self.row(2, small), ports[0], ports[1]]);
+        }
         let rest = self.row(2, self.folded.class(key));
         if self.row_count == 3 {
             return self.first_in([source, destination, rest]);

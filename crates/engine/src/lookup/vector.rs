@@ -149,9 +149,10 @@ impl<'b> Vector<'b> {
             let (of, packets) = ((parts, services), (keys, out));
             // SAFETY: as above.
             unsafe {
-                match services.words() {
-                    ..=16 => self.batch::<2>(of, last, packets, &mut work),
-                    17..=32 => self.batch::<4>(of, last, packets, &mut work),
+                match services.vectors() {
+                    1 => self.batch::<1>(of, last, packets, &mut work),
+                    2 => self.batch::<2>(of, last, packets, &mut work),
+                    3 | 4 => self.batch::<4>(of, last, packets, &mut work),
                     _ => self.batch::<8>(of, last, packets, &mut work),
                 }
             }
@@ -183,15 +184,16 @@ impl<'b> Vector<'b> {
         key: &Key,
         in_groups: impl Fn(&[u32; 3], u32) -> u32,
     ) -> u32 {
-        let own = self.service_rows(services, key);
+        let classes = self.service_classes(services, key);
+        let own = services.rows(classes);
         // The way to the rows of a chunk stands before the first branch that nobody can foretell.
-        let Some(chunk) = only_chunk(parts, key) else {
+        let Some(chunk) = lone_chunk(parts, key) else {
             return self.first_of_chunks(parts, in_groups(&own, last), key);
         };
-        let rows = self.rows::<3>(chunk, key);
+        let rows = self.rows_ahead(chunk, key, &classes);
         let best = in_groups(&own, last);
         // SAFETY: the CPU has the instructions.
-        best.min(unsafe { self.first_in_rows(chunk, &rows) })
+        best.min(unsafe { self.first_ahead(chunk, &rows) })
     }
 
     /// The first position of the chunks that a packet can meet, if it is before `best`.
@@ -227,10 +229,4 @@ fn lone_chunk<'p, 'b>(parts: &'p Parts<'b>, key: &Key) -> Option<&'p Ready<'b>> 
         [chunk] => Some(chunk),
         _ => None,
     }
-}
-
-/// The same, where it has three rows.
-#[inline(always)]
-fn only_chunk<'p, 'b>(parts: &'p Parts<'b>, key: &Key) -> Option<&'p Ready<'b>> {
-    lone_chunk(parts, key).filter(|chunk| chunk.row_count == 3)
 }

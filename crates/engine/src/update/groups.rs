@@ -267,7 +267,7 @@ impl Place {
 /// The position in a record.
 fn place_of(record: &[u8]) -> u32 {
     let at = match record.len() {
-        16 => 8,
+        16 => 12,
         32 => 24,
         _ => 40,
     };

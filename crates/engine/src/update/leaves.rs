@@ -394,6 +394,7 @@ impl Place {
                 fine: true,
             },
             alone: false,
+            shared: None,
         };
         loop {
             let block = hand.room.take(expected as u32);

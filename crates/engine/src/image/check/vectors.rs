@@ -8,6 +8,7 @@ use crate::image::layout::{
 };
 use crate::lookup::class::port_class;
 use std::collections::BTreeSet;
+use zerocopy::IntoBytes;
 
 impl Checker<'_, '_> {
     pub(super) fn chunks(&self, at: u32, count: u32, root: &Root, most: u32) -> Checked {
@@ -52,6 +53,40 @@ impl Checker<'_, '_> {
                 self.port_map(map)?;
                 self.rows(map.rows_at, map.rows, chunk)?;
             }
+        }
+        match chunk.shared {
+            0 => Ok(()),
+            _ => self.shared(chunk, root),
+        }
+    }
+
+    /// That a packet has the same classes in a chunk and in the services of the root's tables: by
+    /// the same maps, or every walker would have to look them up anew.
+    fn shared(&self, chunk: &Chunk, root: &Root) -> Checked {
+        let what = "the classes of a chunk beside tables";
+        hold(
+            chunk.shared == 1 && chunk.rows == 5 && root.tables > 0,
+            what,
+        )?;
+        self.array(root.services_at, 1, size_of::<Fold>(), what)?;
+        let services: Fold = self.image.read(root.services_at);
+        let maps = |fold: &Fold| Fold {
+            used: fold.used & FOLD_LINKS,
+            rows_at: 0,
+            stride: 0,
+            ports: [Map::default(); 2],
+            ..*fold
+        };
+        let (own, services_maps) = (maps(&chunk.fold), maps(&services));
+        hold(own.as_bytes() == services_maps.as_bytes(), what)?;
+        hold(chunk.fold.used & (FOLD_PORTS | FOLD_APART) == 0, what)?;
+        hold(services.used & FOLD_APART != 0, what)?;
+        for (own, map) in chunk.ports.iter().zip(&services.ports) {
+            let map = Map {
+                rows_at: own.rows_at,
+                ..*map
+            };
+            hold(own.as_bytes() == map.as_bytes(), what)?;
         }
         Ok(())
     }

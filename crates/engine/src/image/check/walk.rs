@@ -2,13 +2,13 @@
 
 use super::{Error, Image};
 use crate::image::layout::{
-    AddressMap, CHUNK_FLAGS_MAX, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC, DIM_SRC_PORT,
-    Entry, FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING, FLAG_VERDICT, FOLD_APART,
-    Fold, HashTable, IpfWith, Leaf, Learner, Lifetimes, Map, OPS_MAX, Op, Pattern, Prefixes4,
-    RULES_MAX, Record4, Record6, Root, SERVICES_MAX, SLOT_FILTER, SPLITS_MAX, STEPS_MAX, Split,
-    TABLES_MAX, TEST_ASIDE, TEST_CT, TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH, TEST_LAST,
-    TEST_LEARN, TEST_LEARNED, TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS,
-    TESTS_MAX, Test, filter_place, is_reject, slot_offset, slot_records,
+    ALIGN, AddressMap, CHUNK_FLAGS_MAX, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC,
+    DIM_SRC_PORT, Entry, FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING, FLAG_VERDICT,
+    FOLD_APART, Fold, HashTable, IpfWith, Leaf, Learner, Lifetimes, Map, OPS_MAX, Op, Pattern,
+    Prefixes4, RULES_MAX, Record4, Record6, Root, SERVICES_MAX, SLOT_FILTER, SPLITS_MAX, STEPS_MAX,
+    Split, TABLES_MAX, TEST_ASIDE, TEST_CT, TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH,
+    TEST_LAST, TEST_LEARN, TEST_LEARNED, TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED,
+    TEST_TCP_MSS, TESTS_MAX, Test, filter_place, is_reject, slot_offset, slot_records,
 };
 use std::cell::Cell;
 
@@ -101,7 +101,8 @@ impl Checker<'_, '_> {
             self.array(root.services_at, 1, size_of::<Fold>(), "services")?;
             let fold: Fold = self.image.read(root.services_at);
             hold(
-                fold.stride >= root.services.div_ceil(64) * 8,
+                fold.stride >= root.services.div_ceil(64) * 8
+                    && fold.stride.is_multiple_of(ALIGN as u32),
                 "a row of services",
             )?;
             hold(fold.used & FOLD_APART != 0, "the ports of services")?;
@@ -309,9 +310,9 @@ impl Checker<'_, '_> {
     fn record(&self, at: u32, size: u32, root: &Root) -> Checked {
         let (position_at, service, shifts, most): (u32, u32, [u8; 4], u8) = match size {
             16 => {
-                let [a, b]: [u8; 2] = self.image.read(at + 14);
-                let service: u16 = self.image.read(at + 12);
-                (8, service.into(), [a, b, 0, 0], 32)
+                let [a, b]: [u8; 2] = self.image.read(at + 10);
+                let service: u16 = self.image.read(at + 8);
+                (12, service.into(), [a, b, 0, 0], 32)
             }
             32 => (24, self.image.read(at + 28), [0; 4], 0),
             _ => (40, self.image.read(at + 44), self.image.read(at + 48), 64),

@@ -7,8 +7,8 @@
 //! read.
 
 use super::groups::{Lanes, Places, every, pair};
-use super::{Vector, only_chunk};
-use crate::image::layout::TABLES_MAX;
+use super::{Vector, lone_chunk};
+use crate::image::layout::{ROWS_MAX, TABLES_MAX};
 use crate::lookup::first::Parts;
 use crate::lookup::ready::{Ready, Services};
 use crate::lookup::{FACTORS, Key};
@@ -54,18 +54,19 @@ impl Vector<'_> {
         for place in work.halves[0].all() {
             self.prefetch(*place);
         }
-        let mut rows = [[std::ptr::null(); 3]; BATCH];
+        let mut rows = [[std::ptr::null(); ROWS_MAX]; BATCH];
         // The chunk of each packet, where it is the only one it can meet.
         let mut ahead: [Option<&Ready<'_>>; BATCH] = [None; BATCH];
         let mut served = [[every(0); VECTORS]; BATCH];
         let mut service_rows = [[0; 3]; BATCH];
         let mut best = [last; BATCH];
         for (at, key) in keys.iter().enumerate().take(BATCH) {
-            ahead[at] = only_chunk(parts, key);
+            let classes = self.service_classes(services, key);
+            ahead[at] = lone_chunk(parts, key);
             if let Some(chunk) = ahead[at] {
-                rows[at] = self.rows(chunk, key);
+                rows[at] = self.rows_ahead(chunk, key, &classes);
             }
-            service_rows[at] = self.service_rows(services, key);
+            service_rows[at] = services.rows(classes);
             let row = self.row_of::<VECTORS>(services, &service_rows[at]);
             served[at].copy_from_slice(&row[..VECTORS]);
         }
@@ -86,7 +87,7 @@ impl Vector<'_> {
         for (at, (key, out)) in keys.iter().zip(out).enumerate().take(BATCH) {
             *out = match ahead[at] {
                 // SAFETY: the CPU has the instructions.
-                Some(chunk) => best[at].min(unsafe { self.first_in_rows(chunk, &rows[at]) }),
+                Some(chunk) => best[at].min(unsafe { self.first_ahead(chunk, &rows[at]) }),
                 None => self.first_of_chunks(parts, best[at], key),
             };
         }

@@ -6,14 +6,12 @@
 //! the packet's group or not: a record that holds is true wherever it stands, how many groups there
 //! are cannot be foretold, and a branch on it would wait for the slots.
 
-use super::groups::{every, pair};
-use super::rows::Rows;
+use super::groups::{least, none_before, pair};
 use super::{Vector, lone_chunk};
-use crate::image::layout::{HashTable, ROWS_MAX, SLOT_FILTER, slot_offset};
+use crate::image::layout::{HashTable, SLOT_FILTER, slot_offset};
 use crate::lookup::first::Parts;
-use crate::lookup::ready::{Ready, Services};
+use crate::lookup::ready::Services;
 use crate::lookup::{FACTORS, Key};
-use std::arch::x86_64::_mm512_reduce_min_epu64;
 
 /// Tables that are few.
 pub(super) const FEW: usize = 4;
@@ -125,9 +123,10 @@ impl Vector<'_> {
         last: u32,
         key: &Key,
     ) -> u32 {
-        match of.1.words() {
-            ..=16 => self.beside_tables::<TABLES, 2, FAR>(few, of, last, key),
-            17..=32 => self.beside_tables::<TABLES, 4, FAR>(few, of, last, key),
+        match of.1.vectors() {
+            1 => self.beside_tables::<TABLES, 1, FAR>(few, of, last, key),
+            2 => self.beside_tables::<TABLES, 2, FAR>(few, of, last, key),
+            3 | 4 => self.beside_tables::<TABLES, 4, FAR>(few, of, last, key),
             _ => self.beside_tables::<TABLES, 8, FAR>(few, of, last, key),
         }
     }
@@ -141,7 +140,8 @@ impl Vector<'_> {
         last: u32,
         key: &Key,
     ) -> u32 {
-        let own = self.service_rows(services, key);
+        let classes = self.service_classes(services, key);
+        let own = services.rows(classes);
         let slots = self.slots_of::<TABLES>(few, key);
         let of = (services, &own);
         if parts.chunks.is_empty() {
@@ -149,39 +149,14 @@ impl Vector<'_> {
             return unsafe { self.in_slots::<TABLES, VECTORS, FAR>((few, &slots), key, of, last) };
         }
         // The way to the rows of a chunk stands before the groups, which are waited for.
-        let ahead = lone_chunk(parts, key).map(|chunk| (chunk, self.rows_ahead(chunk, key)));
+        let ahead =
+            lone_chunk(parts, key).map(|chunk| (chunk, self.rows_ahead(chunk, key, &classes)));
         // SAFETY: the CPU has the instructions.
         unsafe {
             let best = self.in_slots::<TABLES, VECTORS, FAR>((few, &slots), key, of, last);
             match ahead {
                 Some((chunk, rows)) => best.min(self.first_ahead(chunk, &rows)),
                 None => self.first_of_chunks(parts, best, key),
-            }
-        }
-    }
-
-    /// The rows of a chunk that a packet's fields lead to; of three rows the last stands for those
-    /// that are missing.
-    #[inline(always)]
-    pub(super) fn rows_ahead(self, chunk: &Ready<'_>, key: &Key) -> Rows<ROWS_MAX> {
-        if chunk.row_count == 3 {
-            let [a, b, c] = self.rows::<3>(chunk, key);
-            return [a, b, c, c, c];
-        }
-        self.rows(chunk, key)
-    }
-
-    /// The first position of a chunk in the rows that [`Self::rows_ahead`] found.
-    ///
-    /// # Safety
-    /// The CPU has the instructions.
-    #[inline(always)]
-    pub(super) unsafe fn first_ahead(self, chunk: &Ready<'_>, rows: &Rows<ROWS_MAX>) -> u32 {
-        // SAFETY: as the caller says.
-        unsafe {
-            match (chunk.row_count, rows) {
-                (3, &[a, b, c, ..]) => self.first_in_rows(chunk, &[a, b, c]),
-                _ => self.first_in_rows(chunk, rows),
             }
         }
     }
@@ -214,7 +189,7 @@ impl Vector<'_> {
         unsafe {
             let row = self.row_of::<VECTORS>(services, rows);
             let own = pair(key);
-            let mut best = every(last.into());
+            let mut best = none_before(last);
             let mut long = 0;
             for (slot, table) in slots.iter().zip(&few.tables) {
                 // What stands there is true, whether it is of this packet's group or of another.
@@ -234,7 +209,7 @@ impl Vector<'_> {
                     }
                 }
             }
-            _mm512_reduce_min_epu64(best) as u32
+            least(best)
         }
     }
 

@@ -21,17 +21,28 @@ impl Vector<'_> {
     ) {
         // SAFETY: the CPU has the instructions, as `new` found.
         unsafe {
-            match (few.count, of.1.words()) {
-                (..=2, ..=16) => self.batch_of::<2, 2>(few, of, last, packets),
-                (..=2, 17..=32) => self.batch_of::<2, 4>(few, of, last, packets),
-                (..=2, _) => self.batch_of::<2, 8>(few, of, last, packets),
-                (3, ..=16) => self.batch_of::<3, 2>(few, of, last, packets),
-                (3, 17..=32) => self.batch_of::<3, 4>(few, of, last, packets),
-                (3, _) => self.batch_of::<3, 8>(few, of, last, packets),
-                (_, ..=16) => self.batch_of::<FEW, 2>(few, of, last, packets),
-                (_, 17..=32) => self.batch_of::<FEW, 4>(few, of, last, packets),
-                (_, _) => self.batch_of::<FEW, 8>(few, of, last, packets),
+            match few.count {
+                ..=2 => self.batch_in::<2>(few, of, last, packets),
+                3 => self.batch_in::<3>(few, of, last, packets),
+                _ => self.batch_in::<FEW>(few, of, last, packets),
             }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    fn batch_in<const TABLES: usize>(
+        self,
+        few: &Few,
+        of: (&Parts<'_>, &Services<'_>),
+        last: u32,
+        packets: (&[Key], &mut [u32]),
+    ) {
+        match of.1.vectors() {
+            1 => self.batch_of::<TABLES, 1>(few, of, last, packets),
+            2 => self.batch_of::<TABLES, 2>(few, of, last, packets),
+            3 | 4 => self.batch_of::<TABLES, 4>(few, of, last, packets),
+            _ => self.batch_of::<TABLES, 8>(few, of, last, packets),
         }
     }
 
@@ -56,20 +67,23 @@ impl Vector<'_> {
             }
         }
         for (at, key) in keys.iter().enumerate().take(BATCH) {
-            own[at] = self.service_rows(services, key);
+            let classes = self.service_classes(services, key);
+            own[at] = classes;
             ahead[at] = lone_chunk(parts, key);
             if let Some(chunk) = ahead[at] {
-                rows[at] = self.rows_ahead(chunk, key);
+                rows[at] = self.rows_ahead(chunk, key, &classes);
             }
         }
         for (at, (key, out)) in keys.iter().zip(out).enumerate().take(BATCH) {
             let slots = (few, &slots[at]);
-            let of = (services, &own[at]);
+            let rows_of_services = services.rows(own[at]);
+            let of = (services, &rows_of_services);
             // SAFETY: the CPU has the instructions.
             unsafe {
                 let best = self.in_slots::<TABLES, VECTORS, false>(slots, key, of, last);
                 *out = match ahead[at] {
                     Some(chunk) => best.min(self.first_ahead(chunk, &rows[at])),
+                    None if parts.chunks.is_empty() => best,
                     None => self.first_of_chunks(parts, best, key),
                 };
             }

@@ -9,19 +9,20 @@ use crate::image::layout::{HashTable, SLOT_FILTER, SLOT_OFFSET, TABLES_MAX};
 use crate::lookup::ready::Services;
 use crate::lookup::{FACTORS, Key, NONE};
 use std::arch::x86_64::{
-    __m256i, __m512i, _bzhi_u32, _mm_cvtsi32_si128, _mm_cvtsi128_si64, _mm_extract_epi64,
-    _mm_insert_epi32, _mm256_add_epi32, _mm256_and_si256, _mm256_castsi128_si256,
-    _mm256_castsi256_si128, _mm256_cmpgt_epi32_mask, _mm256_extracti128_si256,
-    _mm256_inserti128_si256, _mm256_loadu_si256, _mm256_maskz_compress_epi32, _mm256_min_epu32,
-    _mm256_set1_epi32, _mm256_storeu_si256, _mm512_add_epi64, _mm512_and_si512,
-    _mm512_castsi512_si256, _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask,
-    _mm512_cvtepu32_epi64, _mm512_extracti64x4_epi64, _mm512_loadu_si512, _mm512_mask_blend_epi64,
-    _mm512_mask_min_epu64, _mm512_mask_test_epi64_mask, _mm512_mask_testn_epi64_mask,
-    _mm512_maskz_loadu_epi64, _mm512_mullo_epi64, _mm512_permutex2var_epi64,
-    _mm512_reduce_min_epu64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_set4_epi32,
-    _mm512_set4_epi64, _mm512_shuffle_epi8, _mm512_shuffle_epi32, _mm512_shufflelo_epi16,
-    _mm512_slli_epi64, _mm512_srli_epi64, _mm512_srlv_epi32, _mm512_srlv_epi64, _mm512_sub_epi16,
-    _mm512_sub_epi32, _mm512_sub_epi64, _mm512_test_epi64_mask, _mm512_xor_si512,
+    __m256i, __m512i, _bzhi_u32, _mm_cvtsi32_si128, _mm_cvtsi128_si64, _mm_extract_epi32,
+    _mm_extract_epi64, _mm_insert_epi32, _mm_min_epu64, _mm256_add_epi32, _mm256_and_si256,
+    _mm256_castsi128_si256, _mm256_castsi256_si128, _mm256_cmpgt_epi32_mask,
+    _mm256_extracti128_si256, _mm256_inserti128_si256, _mm256_loadu_si256,
+    _mm256_maskz_compress_epi32, _mm256_min_epu32, _mm256_min_epu64, _mm256_set1_epi32,
+    _mm256_storeu_si256, _mm512_add_epi64, _mm512_and_si512, _mm512_castsi512_si256,
+    _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask, _mm512_cvtepu32_epi64,
+    _mm512_extracti64x4_epi64, _mm512_loadu_si512, _mm512_mask_blend_epi64, _mm512_mask_min_epu64,
+    _mm512_mask_test_epi64_mask, _mm512_mask_testn_epi64_mask, _mm512_maskz_loadu_epi64,
+    _mm512_mullo_epi64, _mm512_permutex2var_epi64, _mm512_permutexvar_epi64, _mm512_rorv_epi64,
+    _mm512_set_epi64, _mm512_set1_epi64, _mm512_set4_epi32, _mm512_set4_epi64, _mm512_shuffle_epi8,
+    _mm512_shuffle_epi32, _mm512_shufflelo_epi16, _mm512_slli_epi64, _mm512_srli_epi64,
+    _mm512_srlv_epi32, _mm512_srlv_epi64, _mm512_sub_epi16, _mm512_sub_epi32, _mm512_sub_epi64,
+    _mm512_test_epi64_mask, _mm512_xor_si512,
 };
 use std::mem::MaybeUninit;
 
@@ -280,9 +281,10 @@ impl Vector<'_> {
     ) -> u32 {
         // SAFETY: the CPU has the instructions, as `new` found.
         let best = unsafe {
-            match services.words() {
-                ..=16 => self.first_in_halves::<2>(groups, key, services, rows, last),
-                17..=32 => self.first_in_halves::<4>(groups, key, services, rows, last),
+            match services.vectors() {
+                1 => self.first_in_halves::<1>(groups, key, services, rows, last),
+                2 => self.first_in_halves::<2>(groups, key, services, rows, last),
+                3 | 4 => self.first_in_halves::<4>(groups, key, services, rows, last),
                 _ => self.first_in_halves::<8>(groups, key, services, rows, last),
             }
         };
@@ -306,11 +308,11 @@ impl Vector<'_> {
     ) -> u32 {
         let row = self.row_of::<VECTORS>(services, rows);
         let own = pair(key);
-        let mut best = every(last.into());
+        let mut best = none_before(last);
         for place in groups.halves.all() {
             best = self.half::<VECTORS>(best, *place, own, &row);
         }
-        _mm512_reduce_min_epu64(best) as u32
+        least(best)
     }
 
     /// The services that hold: the AND of a packet's three rows.
@@ -323,20 +325,22 @@ impl Vector<'_> {
     ) -> Row {
         let mut row: Row = [every(0); ROW];
         for (number, all) in row.iter_mut().enumerate().take(VECTORS) {
-            let left = services.words().saturating_sub(number as u32 * 8);
-            let lanes = _bzhi_u32(0xff, left) as u8;
-            // SAFETY: only words that the rows have are read.
-            let word = |row: u32| unsafe {
+            // Rows of three have a place for four.
+            if VECTORS > 2 && number as u32 >= services.vectors() {
+                break;
+            }
+            // SAFETY: only vectors that the rows have are read.
+            let part = |row: u32| unsafe {
                 let from = self.bytes.as_ptr().wrapping_add(row as usize + number * 64);
-                _mm512_maskz_loadu_epi64(lanes, from.cast())
+                _mm512_loadu_si512(from.cast())
             };
-            let ports = _mm512_and_si512(word(rows[1]), word(rows[2]));
-            *all = _mm512_and_si512(word(rows[0]), ports);
+            let ports = _mm512_and_si512(part(rows[1]), part(rows[2]));
+            *all = _mm512_and_si512(part(rows[0]), ports);
         }
         row
     }
 
-    /// The least of `best` and of the positions of four records that hold, in lanes of 64 bits.
+    /// The least of `best` and of four records that hold, by their positions, in second lanes.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
     pub(super) fn half<const VECTORS: usize>(
@@ -347,8 +351,7 @@ impl Vector<'_> {
         row: &[__m512i],
     ) -> __m512i {
         let (records, held) = self.held::<VECTORS>(place, own, row);
-        let position = _mm512_and_si512(records, every(u32::MAX.into()));
-        _mm512_mask_min_epu64(best, held, best, position)
+        _mm512_mask_min_epu64(best, held, best, records)
     }
 
     /// The position of the first of four records that holds, `last` without.
@@ -364,7 +367,7 @@ impl Vector<'_> {
         let (_, held) = self.held::<VECTORS>(place, own, row);
         // Records are in order. No branch: without one that holds, some word of the group is read.
         let lane = (u32::from(held) | 0x100).trailing_zeros();
-        let position = self.at::<u32>((place & !15) + (lane & 7) * 8);
+        let position = self.at::<u32>((place & !15) + (lane & 7) * 8 + 4);
         last.min(position | (lane >> 3).wrapping_neg())
     }
 
@@ -398,9 +401,9 @@ impl Vector<'_> {
         debug_assert!(at as usize + 64 <= self.bytes.len());
         // SAFETY: 64 bytes from any group on are inside of an image whose root is packed.
         let records = unsafe { _mm512_loadu_si512(self.bytes.as_ptr().add(at as usize).cast()) };
-        let held = holding::<VECTORS>(records, 0xaa, own, row);
-        let position = _mm512_and_si512(records, every(u32::MAX.into()));
-        _mm512_mask_min_epu64(best, held, best, position)
+        // Of first lanes is said something too, which nobody reads.
+        let held = holding::<VECTORS>(records, 0xff, own, row);
+        _mm512_mask_min_epu64(best, held, best, records)
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
@@ -465,17 +468,19 @@ impl Vector<'_> {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
 #[inline]
 fn holding<const VECTORS: usize>(records: __m512i, lanes: u8, own: __m512i, row: &[__m512i]) -> u8 {
-    // Of each record, bytes 14 and 15 to the low bytes of its first two numbers.
-    let pick = _mm512_set4_epi32(-1, -1, !0xff | 15, !0xff | 14);
+    // Of each record, bytes 10 and 11 to the low bytes of its first two numbers.
+    let pick = _mm512_set4_epi32(-1, -1, !0xff | 11, !0xff | 10);
     let shifts = _mm512_shuffle_epi8(records, pick);
     let differs = _mm512_srlv_epi32(_mm512_xor_si512(records, own), shifts);
     let differs = _mm512_shuffle_epi32::<0b01_00_11_10>(differs);
     let same = _mm512_mask_testn_epi64_mask(lanes, differs, differs);
-    // The service of a record stands above the position, in the second of its lanes.
-    let service = _mm512_srli_epi64::<32>(records);
-    let number = _mm512_srli_epi64::<38>(records);
+    // The service of a record is the lowest number of its second lane.
+    let number = _mm512_srli_epi64::<6>(records);
     let two = |at: usize| _mm512_permutex2var_epi64(row[at], number, row[at + 1]);
-    let mut word = two(0);
+    let mut word = match VECTORS {
+        1 => _mm512_permutexvar_epi64(number, row[0]),
+        _ => two(0),
+    };
     if VECTORS > 2 {
         let third = _mm512_test_epi64_mask(number, every(16));
         word = _mm512_mask_blend_epi64(third, word, two(2));
@@ -485,8 +490,40 @@ fn holding<const VECTORS: usize>(records: __m512i, lanes: u8, own: __m512i, row:
             word = _mm512_mask_blend_epi64(upper, word, high);
         }
     }
-    let bit = _mm512_srlv_epi64(word, _mm512_and_si512(service, every(63)));
-    _mm512_mask_test_epi64_mask(same, bit, every(1))
+    // The service's bit becomes the lowest.
+    let bit = _mm512_rorv_epi64(word, records);
+    _mm512_mask_test_epi64_mask(same, bit, one())
+}
+
+/// One in each lane, of which the compiler does not know that it is one: it would make two
+/// instructions of the test of a single bit, and a third to bring both masks together.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+#[inline]
+fn one() -> __m512i {
+    let mut one = every(1);
+    // SAFETY: no instruction.
+    unsafe {
+        std::arch::asm!("/* {0} */", inout(zmm_reg) one,
+            options(pure, nomem, nostack, preserves_flags));
+    }
+    one
+}
+
+/// Second lanes of records that none is before.
+#[inline(always)]
+pub(super) fn none_before(last: u32) -> __m512i {
+    every(u64::from(last) << 32 | u64::from(u32::MAX))
+}
+
+/// The least position in second lanes of records.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+#[inline]
+pub(super) fn least(best: __m512i) -> u32 {
+    let high = _mm512_extracti64x4_epi64::<1>(best);
+    let two = _mm256_min_epu64(_mm512_castsi512_si256(best), high);
+    let high = _mm256_extracti128_si256::<1>(two);
+    let one = _mm_min_epu64(_mm256_castsi256_si128(two), high);
+    _mm_extract_epi32::<3>(one) as u32
 }
 
 impl<const COUNT: usize> Places<COUNT> {

@@ -4,7 +4,7 @@
 //! every table to its end, so that classes are below the number of rows whatever the packet.
 
 use super::Vector;
-use crate::image::layout::AddressMap;
+use crate::image::layout::{AddressMap, ROWS_MAX};
 use crate::lookup::class::search_v4;
 use crate::lookup::ready::{Addresses, Cells, Folded, Numbers, Ready, Services};
 use crate::lookup::{Key, NONE};
@@ -118,22 +118,70 @@ fn folded_class<const DIRECT: bool>(folded: &Folded<'_>, key: &Key) -> u32 {
     number(folded.cells, pair * folded.small_classes + small)
 }
 
+/// Where the row of a field's class begins.
+#[inline(always)]
+fn row_at(chunk: &Ready<'_>, field: usize, class: u32) -> *const u8 {
+    let from = chunk.rows[field].as_ptr();
+    from.wrapping_add(class as usize * chunk.stride as usize)
+}
+
 /// Where rows begin.
 pub type Rows<const ROWS: usize> = [*const u8; ROWS];
 
 impl Vector<'_> {
-    /// Where the rows are whose AND says which services hold.
+    /// The classes of a packet, as [`Services::classes`] says them.
     #[inline(always)]
-    pub(super) fn service_rows(self, services: &Services<'_>, key: &Key) -> [u32; 3] {
+    pub(super) fn service_classes(self, services: &Services<'_>, key: &Key) -> [u32; 3] {
         let folded = &services.folded;
-        let small = small_class(folded, key);
-        let row = |at: usize, class: u32| services.rows_at[at] + class * services.stride;
+        let small = number(folded.cells, small_class(folded, key));
         let port = |side: usize| port_class(folded.ports[side], key.port[side]);
-        [
-            row(0, number(folded.cells, small)),
-            row(1, port(0)),
-            row(2, port(1)),
-        ]
+        [small, port(0), port(1)]
+    }
+
+    /// The rows of a chunk that a packet's fields lead to; of three rows the last stands for those
+    /// that are missing. `classes`: of the packet's services.
+    #[inline(always)]
+    pub(super) fn rows_ahead(
+        self,
+        chunk: &Ready<'_>,
+        key: &Key,
+        classes: &[u32; 3],
+    ) -> Rows<ROWS_MAX> {
+        if chunk.shared {
+            let [source, destination] = self.address_rows::<false>(chunk, key);
+            let row = |at: usize| row_at(chunk, 2 + at, classes[at]);
+            return [source, destination, row(0), row(1), row(2)];
+        }
+        if chunk.row_count == 3 {
+            let [a, b, c] = self.rows::<3>(chunk, key);
+            return [a, b, c, c, c];
+        }
+        self.rows(chunk, key)
+    }
+
+    /// The first position of a chunk in the rows that [`Self::rows_ahead`] found.
+    ///
+    /// # Safety
+    /// The CPU has the instructions.
+    #[inline(always)]
+    pub(super) unsafe fn first_ahead(self, chunk: &Ready<'_>, rows: &Rows<ROWS_MAX>) -> u32 {
+        // SAFETY: as the caller says.
+        unsafe {
+            match (chunk.row_count, rows) {
+                (3, &[a, b, c, ..]) => self.first_in_rows(chunk, &[a, b, c]),
+                _ => self.first_in_rows(chunk, rows),
+            }
+        }
+    }
+
+    /// The rows that both addresses lead to.
+    #[inline(always)]
+    fn address_rows<const WIDE: bool>(self, chunk: &Ready<'_>, key: &Key) -> Rows<2> {
+        let class = |side: usize| {
+            let address = key.address[side] as u32;
+            address_class::<WIDE>(self.bytes, &chunk.addresses[side], address)
+        };
+        [row_at(chunk, 0, class(0)), row_at(chunk, 1, class(1))]
     }
 
     /// The rows of a chunk that a packet's fields lead to. `ROWS` is the chunk's `row_count`.
@@ -149,20 +197,12 @@ impl Vector<'_> {
         chunk: &Ready<'_>,
         key: &Key,
     ) -> Rows<ROWS> {
-        let row = |field: usize, class: u32| {
-            let from = chunk.rows[field].as_ptr();
-            from.wrapping_add(class as usize * chunk.stride as usize)
-        };
         let mut rows = [std::ptr::null(); ROWS];
-        let class = |side: usize| {
-            let address = key.address[side] as u32;
-            address_class::<WIDE>(self.bytes, &chunk.addresses[side], address)
-        };
-        rows[0] = row(0, class(0));
-        rows[1] = row(1, class(1));
-        rows[2] = row(2, folded_class::<DIRECT>(&chunk.folded, key));
+        [rows[0], rows[1]] = self.address_rows::<WIDE>(chunk, key);
+        rows[2] = row_at(chunk, 2, folded_class::<DIRECT>(&chunk.folded, key));
         for side in 0..ROWS - 3 {
-            rows[3 + side] = row(3 + side, port_class(chunk.ports[side], key.port[side]));
+            let class = port_class(chunk.ports[side], key.port[side]);
+            rows[3 + side] = row_at(chunk, 3 + side, class);
         }
         rows
     }
@@ -193,7 +233,11 @@ impl Vector<'_> {
         unsafe {
             match chunk.stride / 8 {
                 16 => self.first_of_16(chunk, rows),
-                wide @ ..=8 => {
+                8 => {
+                    let set = u32::from(nonzero(rows, 0, 0xff));
+                    term(chunk, rows, (set | 1 << 7).trailing_zeros())
+                }
+                wide @ ..8 => {
                     let set = u32::from(nonzero(rows, 0, ((1u32 << wide) - 1) as u8));
                     // Without any, the last word is looked at, in which there is none either.
                     term(chunk, rows, (set | 1 << (wide - 1)).trailing_zeros())
