@@ -330,6 +330,41 @@ fn of_kinds(kinds: usize, rng: &mut Rng) -> Vec<Box4> {
     boxes
 }
 
+/// Rules that name two fields of four, in so many of the six ways. A value of one field has many
+/// rules, so that each way takes a table of its own.
+fn of_pairs(ways: usize, rng: &mut Rng) -> Vec<Box4> {
+    let any = ((0, u32::MAX), (0, u16::MAX));
+    let mut values = [[any; 40]; 4];
+    for value in values.iter_mut().flatten() {
+        let (network, port) = (rng.u32(..) & !255, rng.u16(..));
+        *value = ((network, network | 255), (port, port));
+    }
+    let pairs = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
+    let one = |at: usize| {
+        let mut fields = [any; 4];
+        for field in pairs[at % ways] {
+            fields[field] = values[field][rng.usize(..40)];
+        }
+        let [source, destination, low, high] = fields;
+        Box4 {
+            address: [source.0, destination.0],
+            port: [low.1, high.1],
+            proto: Some([6, 17][at / ways % 2]),
+        }
+    };
+    (0..1000 * ways).map(one).collect()
+}
+
+#[test]
+fn roots_of_more_tables_are_asked_by_vectors_of_slots() {
+    let mut rng = Rng::with_seed(14);
+    for ways in [5, 6] {
+        let boxes = of_pairs(ways, &mut rng);
+        let [tables, ..] = compare_boxes(&boxes, &mut rng);
+        assert!((5..=8).contains(&tables), "{ways} ways, {tables} tables");
+    }
+}
+
 #[test]
 fn roots_of_few_tables_read_neighbours_that_are_true() {
     let mut rng = Rng::with_seed(4);

@@ -164,7 +164,9 @@ impl<'b> Vector<'b> {
         let Some(services) = &parts.services else {
             return self.first_of_chunks(parts, last, key);
         };
-        if let Some(few) = &parts.few {
+        if let Some(few) = &parts.few
+            && few.is_single()
+        {
             return self.first_beside_few(few, (parts, services), last, key);
         }
         let mut groups = Groups::default();

@@ -1,10 +1,11 @@
 //! A packet in a root of few tables, without a branch on what is read.
 //!
-//! In: a packet, at most [`FEW`] tables of a packed root. Out: the first position that holds. Slots
-//! are asked one after the other in scalar code, which takes fewer instructions for a handful of
-//! tables than a vector of them, and where each slot leads four records are compared, be they of
-//! the packet's group or not: a record that holds is true wherever it stands, how many groups there
-//! are cannot be foretold, and a branch on it would wait for the slots.
+//! In: a packet, at most [`SINGLE`] tables of a packed root, in batches [`FEW`]. Out: the first
+//! position that holds. Slots are asked one after the other in scalar code, which takes fewer
+//! instructions for a handful of tables than a vector of them, and where each slot leads four
+//! records are compared, be they of the packet's group or not: a record that holds is true wherever
+//! it stands, how many groups there are cannot be foretold, and a branch on it would wait for the
+//! slots.
 
 use super::groups::{least, none_before, pair};
 use super::{Vector, lone_chunk};
@@ -14,7 +15,10 @@ use crate::lookup::ready::Services;
 use crate::lookup::{FACTORS, Key};
 
 /// Tables that are few.
-pub(super) const FEW: usize = 4;
+pub(super) const FEW: usize = 8;
+
+/// Tables that are few for a packet alone, which waits for what is read in vain.
+pub(super) const SINGLE: usize = 4;
 
 /// Images that near caches hold, in bytes. There it costs more to look at a filter than to read a
 /// group in vain.
@@ -39,6 +43,12 @@ pub struct Few {
 }
 
 impl Few {
+    /// Whether a packet alone goes this way.
+    #[inline(always)]
+    pub(super) fn is_single(&self) -> bool {
+        self.count <= SINGLE
+    }
+
     /// Of the tables of a packed root.
     pub fn of(tables: &[HashTable]) -> Option<Self> {
         if tables.len() > FEW {
@@ -70,6 +80,15 @@ pub(super) struct Slot {
 }
 
 impl Slot {
+    /// At a place, in the lowest two bits of which the bit stands.
+    #[inline(always)]
+    pub(super) fn at(vector: Vector<'_>, place: u32) -> Self {
+        Slot {
+            slot: vector.at(place & !3),
+            bit: place & 3,
+        }
+    }
+
     /// Where the group begins.
     #[inline(always)]
     pub(super) fn group(self, table: &Table) -> u32 {
@@ -91,7 +110,7 @@ impl Slot {
 }
 
 impl Vector<'_> {
-    /// The first position in a root of few tables; `last` when no term holds.
+    /// The first position in a root of at most [`SINGLE`] tables; `last` when no term holds.
     #[inline(always)]
     pub(super) fn first_beside_few(
         self,
@@ -108,8 +127,8 @@ impl Vector<'_> {
                 (..=2, true) => self.beside::<2, true>(few, of, last, key),
                 (3, false) => self.beside::<3, false>(few, of, last, key),
                 (3, true) => self.beside::<3, true>(few, of, last, key),
-                (_, false) => self.beside::<FEW, false>(few, of, last, key),
-                (_, true) => self.beside::<FEW, true>(few, of, last, key),
+                (_, false) => self.beside::<SINGLE, false>(few, of, last, key),
+                (_, true) => self.beside::<SINGLE, true>(few, of, last, key),
             }
         }
     }

@@ -2,12 +2,14 @@
 //! that none waits for what it has just asked for.
 
 use super::batch::BATCH;
-use super::few::{FEW, Few, Slot};
+use super::few::{FEW, Few, SINGLE, Slot};
+use super::groups::Lanes;
 use super::{Vector, lone_chunk};
 use crate::image::layout::ROWS_MAX;
 use crate::lookup::Key;
 use crate::lookup::first::Parts;
 use crate::lookup::ready::{Ready, Services};
+use std::arch::x86_64::_mm256_storeu_si256;
 
 impl Vector<'_> {
     /// The first positions for at most [`BATCH`] packets, as [`Self::first_beside_few`] says them.
@@ -24,6 +26,10 @@ impl Vector<'_> {
             match few.count {
                 ..=2 => self.batch_in::<2>(few, of, last, packets),
                 3 => self.batch_in::<3>(few, of, last, packets),
+                4 => self.batch_in::<4>(few, of, last, packets),
+                5 => self.batch_in::<5>(few, of, last, packets),
+                6 => self.batch_in::<6>(few, of, last, packets),
+                7 => self.batch_in::<7>(few, of, last, packets),
                 _ => self.batch_in::<FEW>(few, of, last, packets),
             }
         }
@@ -46,7 +52,23 @@ impl Vector<'_> {
         }
     }
 
-    /// A vector of slots, as `batch` asks them for many tables, takes longer here.
+    /// The slots of a packet. Up to four are asked in scalar code: a vector of them takes longer.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    fn slots_by<const TABLES: usize>(self, few: &Few, lanes: &Lanes, key: &Key) -> [Slot; TABLES] {
+        if TABLES <= SINGLE {
+            return self.slots_of::<TABLES>(few, key);
+        }
+        let mut places = [0u32; FEW];
+        // SAFETY: eight numbers.
+        unsafe { _mm256_storeu_si256(places.as_mut_ptr().cast(), lanes.places(key)) };
+        let mut slots = [Slot::default(); TABLES];
+        for (slot, place) in slots.iter_mut().zip(places) {
+            *slot = Slot::at(self, place);
+        }
+        slots
+    }
+
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline(never)]
     fn batch_of<const TABLES: usize, const VECTORS: usize>(
@@ -61,7 +83,7 @@ impl Vector<'_> {
         let mut ahead: [Option<&Ready<'_>>; BATCH] = [None; BATCH];
         let mut rows = [[std::ptr::null(); ROWS_MAX]; BATCH];
         for (slots, key) in slots.iter_mut().zip(keys) {
-            *slots = self.slots_of::<TABLES>(few, key);
+            *slots = self.slots_by::<TABLES>(few, &parts.lanes, key);
             for (slot, table) in slots.iter().zip(&few.tables) {
                 self.prefetch(slot.group(table));
             }

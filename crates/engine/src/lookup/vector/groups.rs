@@ -15,7 +15,7 @@ use std::arch::x86_64::{
     _mm256_extracti128_si256, _mm256_inserti128_si256, _mm256_loadu_si256,
     _mm256_maskz_compress_epi32, _mm256_min_epu32, _mm256_min_epu64, _mm256_set1_epi32,
     _mm256_storeu_si256, _mm512_add_epi64, _mm512_and_si512, _mm512_castsi512_si256,
-    _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask, _mm512_cvtepu32_epi64,
+    _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask, _mm512_cvtepi64_epi32, _mm512_cvtepu32_epi64,
     _mm512_extracti64x4_epi64, _mm512_loadu_si512, _mm512_mask_blend_epi64, _mm512_mask_min_epu64,
     _mm512_mask_test_epi64_mask, _mm512_mask_testn_epi64_mask, _mm512_maskz_loadu_epi64,
     _mm512_mullo_epi64, _mm512_permutex2var_epi64, _mm512_permutexvar_epi64, _mm512_rorv_epi64,
@@ -54,7 +54,9 @@ impl Lanes {
             count: tables.len().min(LANES),
             ..Lanes::default()
         };
-        for (at, table) in tables.iter().enumerate().take(LANES) {
+        // Lanes without a table have the first one once more.
+        let first = tables.iter().take(1).cycle();
+        for (at, table) in tables.iter().chain(first).enumerate().take(LANES) {
             lanes.source[at] = table.masks[1];
             lanes.destination[at] = table.masks[3];
             lanes.ports[at] = table.ports;
@@ -65,6 +67,52 @@ impl Lanes {
         }
         lanes
     }
+}
+
+impl Lanes {
+    /// Where the slots of a packet are in the first eight tables, and in the lowest two bits which
+    /// bit of their filters is the packet's.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    pub(super) fn places(&self, key: &Key) -> __m256i {
+        let hash = hash_of(self.sums(0, key));
+        let shift = eight(&self.shift, 0);
+        let numbers = _mm512_srlv_epi64(hash, _mm512_sub_epi64(shift, every(2)));
+        _mm512_cvtepi64_epi32(_mm512_add_epi64(numbers, eight(&self.slots_at, 0)))
+    }
+
+    /// The sums of the products of a packet's fields and the masks of eight tables from number
+    /// `first` on, a multiple of eight.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline]
+    fn sums(&self, first: usize, key: &Key) -> __m512i {
+        let part = |value: u64, masks: &[u64; LANES], factor: u64| {
+            _mm512_mullo_epi64(
+                _mm512_and_si512(every(value), eight(masks, first)),
+                every(factor),
+            )
+        };
+        let source = part(key.address[0] as u64, &self.source, FACTORS[0]);
+        let destination = part(key.address[1] as u64, &self.destination, FACTORS[1]);
+        let ports = part(key.ports(), &self.ports, FACTORS[2]);
+        _mm512_add_epi64(_mm512_add_epi64(source, destination), ports)
+    }
+}
+
+/// Eight numbers from a place on, a multiple of eight below `LANES`.
+#[inline(always)]
+fn eight(from: &[u64; LANES], first: usize) -> __m512i {
+    debug_assert!(first + 8 <= LANES);
+    // SAFETY: they are inside; only called where the CPU has the instructions, see `Vector`.
+    unsafe { _mm512_loadu_si512(from.as_ptr().add(first).cast()) }
+}
+
+/// The hashes of sums.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+#[inline]
+fn hash_of(sums: __m512i) -> __m512i {
+    let mixed = _mm512_xor_si512(sums, _mm512_srli_epi64::<29>(sums));
+    _mm512_mullo_epi64(mixed, every(FACTORS[3]))
 }
 
 /// One table, as [`Lanes`] have it.
@@ -194,19 +242,10 @@ impl Vector<'_> {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
     fn ask_tables(self, lanes: &Lanes, first: usize, key: &Key) -> (u8, Asked) {
-        // SAFETY: eight places from `first` on, which is below LANES.
-        let load =
-            |from: &[u64; LANES]| unsafe { _mm512_loadu_si512(from.as_ptr().add(first).cast()) };
-        let part = |value: u64, masks: &[u64; LANES], factor: u64| {
-            _mm512_mullo_epi64(_mm512_and_si512(every(value), load(masks)), every(factor))
-        };
-        let source = part(key.address[0] as u64, &lanes.source, FACTORS[0]);
-        let destination = part(key.address[1] as u64, &lanes.destination, FACTORS[1]);
-        let ports = part(key.ports(), &lanes.ports, FACTORS[2]);
-        let sum = _mm512_add_epi64(_mm512_add_epi64(source, destination), ports);
         // SAFETY: eight places of an array of whole vectors.
         let groups_at = unsafe { _mm256_loadu_si256(lanes.groups_at.as_ptr().add(first).cast()) };
-        let asked = self.ask(sum, load(&lanes.shift), load(&lanes.slots_at), groups_at);
+        let (shift, slots_at) = (eight(&lanes.shift, first), eight(&lanes.slots_at, first));
+        let asked = self.ask(lanes.sums(first, key), shift, slots_at, groups_at);
         let known = _bzhi_u32(0xff, (lanes.count - first) as u32) as u8;
         (known & asked.live, asked)
     }
@@ -221,8 +260,7 @@ impl Vector<'_> {
         slots_at: __m512i,
         groups_at: __m256i,
     ) -> Asked {
-        let mixed = _mm512_xor_si512(sum, _mm512_srli_epi64::<29>(sum));
-        let hash = _mm512_mullo_epi64(mixed, every(FACTORS[3]));
+        let hash = hash_of(sum);
         let numbers = _mm512_srlv_epi64(hash, shift);
         let places = _mm512_add_epi64(_mm512_slli_epi64::<2>(numbers), slots_at);
         // SAFETY: slots of tables of a checked image, by numbers below their count; without a
