@@ -243,6 +243,9 @@ static __always_inline struct weir_services service_rows(const struct weir_fold 
 				       f->rows_at + (__u32)SMALL_CLASS(classes) * stride };
 }
 
+/* Of a service's number divided by eight, where its word is in a row: below 4,096 services. */
+#define SERVICE_WORD 0x1f8
+
 /* The sign bit is set when the service's bit is not set in all rows of services. */
 static __always_inline __s64 not_served(const __u8 *image, __u64 mask, struct weir_services s,
 					__u32 service)
@@ -253,16 +256,6 @@ static __always_inline __s64 not_served(const __u8 *image, __u64 mask, struct we
 		     IMAGE_U64(image, mask, (s.ports >> 32) + at);
 
 	return (__s64)(word >> (service & 63) & 1) - 1;
-}
-
-/* The sign bit is set when an address differs. */
-static __always_inline __s64 prefixes4_misses(const struct weir_prefixes4 *r,
-					      const struct weir_packet *p)
-{
-	__u64 differs = (__u64)((__u32)p->src[1] ^ r->src) >> (r->shifts[0] & 63) |
-			(__u64)((__u32)p->dst[1] ^ r->dst) >> (r->shifts[1] & 63);
-
-	return (__s64)(0 - differs);
 }
 
 static __always_inline __s64 record4_misses(const struct weir_record4 *r,
@@ -292,8 +285,46 @@ static __always_inline __s64 record6_misses(const struct weir_record6 *r,
 }
 
 /*
- * The first position from `from` on in a group of records of one size, which says their kind. Inlined
- * once for each: else the verifier would ask anew at every record what kind it is.
+ * The first position from `from` on in a group of prefixes of IPv4 addresses. Large sets have hardly
+ * any other, so places are worked out once for all records: behind the largest offset an image has
+ * room for a group and for rows of services.
+ */
+static __always_inline __u32 prefixes4_next(const __u8 *image, __u64 mask, __u32 at, __u32 records,
+					    const struct weir_packet *p,
+					    struct weir_services services, __u32 from)
+{
+	const struct weir_prefixes4 *r = IMAGE_AT(struct weir_prefixes4, image, mask, at);
+	const __u8 *small = IMAGE_AT(__u8, image, mask, services.small);
+	const __u8 *source = IMAGE_AT(__u8, image, mask, (__u32)services.ports);
+	const __u8 *destination = IMAGE_AT(__u8, image, mask, services.ports >> 32);
+
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < WEIR_GROUP_MAX; i++) {
+		__u32 position, service, place;
+		__u64 misses, word;
+
+		if (i >= records)
+			break;
+		service = r->service;
+		place = service >> 3 & SERVICE_WORD;
+		word = *(const __u64 *)(small + place) & *(const __u64 *)(source + place) &
+		       *(const __u64 *)(destination + place);
+		misses = (__u64)((__u32)p->src[1] ^ r->src) >> (r->shifts[0] & 63) |
+			 (__u64)((__u32)p->dst[1] ^ r->dst) >> (r->shifts[1] & 63) |
+			 (~(word >> (service & 63)) & 1);
+		position = r->position;
+		r++;
+		/* The number too, in a register: else verifiers before 6.9 see no end of the loop. */
+		asm volatile("" : "+r"(misses), "+r"(i));
+		if (!misses && position >= from)
+			return position;
+	}
+	return WEIR_NONE;
+}
+
+/*
+ * The same for records of other sizes, which say their kind. Inlined once for each: else the
+ * verifier would ask anew at every record what kind it is.
  */
 static __always_inline __u32 group_next(const __u8 *image, __u64 mask, __u32 at, __u32 records,
 					__u32 size, const struct weir_packet *p,
@@ -305,14 +336,7 @@ static __always_inline __u32 group_next(const __u8 *image, __u64 mask, __u32 at,
 
 		if (i >= records)
 			break;
-		if (size == sizeof(struct weir_prefixes4)) {
-			const struct weir_prefixes4 *r =
-				IMAGE_AT(struct weir_prefixes4, image, mask, at);
-
-			misses = prefixes4_misses(r, p);
-			position = r->position;
-			service = r->service;
-		} else if (size == sizeof(struct weir_record4)) {
+		if (size == sizeof(struct weir_record4)) {
 			const struct weir_record4 *r =
 				IMAGE_AT(struct weir_record4, image, mask, at);
 
@@ -373,8 +397,7 @@ static __always_inline __u32 table_next(const __u8 *image, __u64 mask, __u32 tab
 	if (v6)
 		return group_next(image, mask, at, slot, sizeof(struct weir_record6), p, services, from);
 	if (size == sizeof(struct weir_prefixes4))
-		return group_next(image, mask, at, slot, sizeof(struct weir_prefixes4), p, services,
-				  from);
+		return prefixes4_next(image, mask, at, slot, p, services, from);
 	return group_next(image, mask, at, slot, sizeof(struct weir_record4), p, services, from);
 }
 
