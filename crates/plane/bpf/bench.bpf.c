@@ -94,28 +94,25 @@ __noinline __u64 bench_first(struct weir_packet *p)
 	__u32 zero = 0;
 	const __u8 *image = bpf_map_lookup_elem(&images, &zero);
 	const struct weir_root *root;
-	struct weir_ahead a;
+	struct weir_asked asked;
 	struct weir_first f;
 	__u64 *hidden = bpf_map_lookup_elem(&turn, &zero);
-	__u64 classes;
-	__u32 hashed;
+	bool found;
 
 	if (!p || !image || !hidden)
 		return 0;
 	root = IMAGE_AT(struct weir_root, image, image_mask, p->length);
 	zero = *hidden >> 63;
-	classes = lookup_classes(image, image_mask, root, p);
+	asked.classes = lookup_classes(image, image_mask, root, p);
 	if (p->family == 6) {
-		lookup_ahead(image, image_mask, root, true, p, classes, &a);
-		hashed = tables_first(image, image_mask, root, true, p, classes, zero);
-		if (!lookup_first(image, image_mask, root, &a, hashed, true, p, &f))
-			return 0;
+		asked.hashed = tables_first(image, image_mask, root, true, p, asked.classes, zero);
+		found = lookup_first(image, image_mask, root, true, &asked, true, p, &f);
 	} else {
-		lookup_ahead(image, image_mask, root, false, p, classes, &a);
-		hashed = tables_first(image, image_mask, root, false, p, classes, zero);
-		if (!lookup_first(image, image_mask, root, &a, hashed, false, p, &f))
-			return 0;
+		asked.hashed = tables_first(image, image_mask, root, false, p, asked.classes, zero);
+		found = lookup_first(image, image_mask, root, true, &asked, false, p, &f);
 	}
+	if (!found)
+		return 0;
 	return f.position | 1ULL << 32;
 }
 

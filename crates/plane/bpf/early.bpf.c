@@ -14,7 +14,6 @@
 #include "meta.h"
 #include "lane_parse.h"
 #define LANE_ROOMY 1
-#define LANE_SHARES 0
 #include "lane_walk.h"
 #include "classes.h"
 #include "sound.h"
@@ -36,7 +35,7 @@ struct net_device___address {
 
 /* Entries that a packet meets in one table; nothing is counted before the end is known. */
 struct early_trail {
-	struct lane_known known;
+	struct weir_asked asked;
 	__u32 at[LANE_STEPS];
 };
 
@@ -61,7 +60,7 @@ static __always_inline __u32 trail_of(__u32 slot, __u32 root, bool v6, const str
 {
 	const __u8 *image = weir_image(slot & 1);
 
-	return image ? lane_trail(image, image_mask(), root, v6, p, t->known, t->at) : 0;
+	return image ? lane_trail(image, image_mask(), root, v6, p, &t->asked, t->at) : 0;
 }
 
 __noinline __u32 weir_early_trail4(__u32 slot, __u32 root, const struct weir_packet *p,
@@ -97,7 +96,7 @@ static __always_inline __u32 table_says(const __u8 *image, __u32 slot, __u8 tabl
 
 	if (!root)
 		return WEIR_VERDICT_ACCEPT;
-	t->known = lane_know(slot, root, v6, p);
+	t->asked = lane_ask_tables(slot, root, v6, p);
 	return v6 ? weir_early_trail6(slot, root, p, t) : weir_early_trail4(slot, root, p, t);
 }
 

@@ -15,11 +15,6 @@
 #define LANE_ROOMY 0
 #endif
 
-/* Programs without room for two ways to rows find those of shared classes as all others. */
-#ifndef LANE_SHARES
-#define LANE_SHARES 1
-#endif
-
 /* What a lookup found: the first position, and where it is known which come after it. */
 struct weir_first {
 	__u64 rest;		/* terms behind the first */
@@ -158,56 +153,24 @@ static __always_inline __u64 lookup_classes(const __u8 *image, __u64 mask,
 	return root->tables ? service_classes(image, mask, root, p) : 0;
 }
 
-/*
- * What can be asked for before the tables of a root are: their records are waited for, and branches
- * depend on them.
- */
-struct weir_ahead {
-	__u64 rows[WEIR_ROWS_MAX];
-	__u64 summary;
-	__u64 words;		/* of the chunk; rows are known of those with more than two */
-	__u32 chunk_at;		/* 0: none */
-	__u32 many;		/* several chunks: not known this way */
-};
-
-static __always_inline void lookup_ahead(const __u8 *image, __u64 mask,
-					 const struct weir_root *root, bool v6,
-					 const struct weir_packet *p, __u64 classes,
-					 struct weir_ahead *a)
-{
-	struct weir_leaf leaf = { .chunks_at = root->chunks_at, .chunks = root->chunks };
-	const struct weir_chunk *c;
-
-	if (unlikely(root->splits))
-		leaf = leaf_of(image, mask, root, v6 && !LANE_ROOMY, p);
-	a->many = leaf.chunks > 1;
-	a->chunk_at = leaf.chunks ? leaf.chunks_at : 0;
-	if (leaf.chunks != 1)
-		return;
-	c = IMAGE_AT(struct weir_chunk, image, mask, leaf.chunks_at);
-	a->words = c->words;
-	if (a->words < 3)
-		return;
-	if (LANE_SHARES && c->shared)
-		a->summary = shared_rows(image, mask, c, v6, p, classes, a->rows);
-	else
-		a->summary = chunk_rows(image, mask, c, v6, p, a->rows);
-}
-
-/* The entries of one chunk that hold. */
-static __always_inline void chunk_first(const __u8 *image, __u64 mask, bool v6,
-					const struct weir_packet *p, const struct weir_ahead *a,
+/* The entries of one chunk that hold. `shares`, `classes`: see lookup_first. */
+static __always_inline void chunk_first(const __u8 *image, __u64 mask, __u32 chunk_at, bool v6,
+					const struct weir_packet *p, bool shares, __u64 classes,
 					struct weir_first *f)
 {
-	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, a->chunk_at);
-	__u64 word, beyond;
+	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, chunk_at);
+	__u64 rows[WEIR_ROWS_MAX], summary, word, beyond;
 	__u32 at;
 
-	if (a->words < 3) {
+	if (c->words < 3) {
 		word = first_of_two(image, mask, c, v6, p, &at, &beyond);
 	} else {
-		word = first_word(image, mask, c, a->rows, &at);
-		beyond = a->summary >> (at & 63) >> 1;
+		if (shares && c->shared)
+			summary = shared_rows(image, mask, c, v6, p, classes, rows);
+		else
+			summary = chunk_rows(image, mask, c, v6, p, rows);
+		word = first_word(image, mask, c, rows, &at);
+		beyond = summary >> (at & 63) >> 1;
 	}
 	f->positions_at = c->positions_at + at * 256;
 	if (!word)
@@ -225,25 +188,35 @@ static __always_inline __u32 tables_first(const __u8 *image, __u64 mask,
 	return root->tables ? probe_tables(image, mask, root, v6, p, classes, 0, zero) : WEIR_NONE;
 }
 
+/* What is known of a packet before its chunk is asked. */
+struct weir_asked {
+	__u64 classes;		/* of services: lookup_classes */
+	__u32 hashed;		/* the first position in tables: tables_first */
+};
+
 /*
- * The first entry that holds. False: not known this way, because there are several chunks. `hashed`:
- * what tables_first says. It is asked for, because a verifier that follows the tables here follows
- * what comes after them once for each.
+ * The first entry that holds. False: not known this way, because there are several chunks. Tables
+ * are asked before, because a verifier that follows them here follows what comes after them once for
+ * each. `shares`: whether chunks may have the classes of services; without, their rows are found as
+ * all others are.
  */
 static __always_inline bool lookup_first(const __u8 *image, __u64 mask, const struct weir_root *root,
-					 const struct weir_ahead *a, __u32 hashed, bool v6,
+					 bool shares, const struct weir_asked *asked, bool v6,
 					 const struct weir_packet *p, struct weir_first *f)
 {
-	__u32 last = root->entries - 1;
+	struct weir_leaf leaf = { .chunks_at = root->chunks_at, .chunks = root->chunks };
+	__u32 last = root->entries - 1, hashed = asked->hashed;
 
-	if (unlikely(a->many))
+	if (unlikely(root->splits))
+		leaf = leaf_of(image, mask, root, v6 && !LANE_ROOMY, p);
+	if (unlikely(leaf.chunks > 1))
 		return false;
 	f->position = WEIR_NONE;
 	f->positions_at = 0;
 	f->rest = 0;
 	f->beyond = root->tables;
-	if (a->chunk_at)
-		chunk_first(image, mask, v6, p, a, f);
+	if (leaf.chunks)
+		chunk_first(image, mask, leaf.chunks_at, v6, p, shares, asked->classes, f);
 	f->position = hashed < f->position ? hashed : f->position;
 	f->position = f->position < last ? f->position : last;
 	return true;

@@ -148,9 +148,10 @@ static __always_inline __u32 lane_rules(const struct lane_job *job, const struct
 					const struct weir_lane *lane, __u32 slot,
 					struct weir_packet *p, bool v6, bool tracks)
 {
-	bool known = tracks && lane->flags & WEIR_LANE_TRACK && lane_is_known(p);
-	__u32 root = known ? lane->established : lane->root;
-	__u32 decided = known ? lane->decided[1] : lane->decided[0];
+	bool follows = tracks && lane->flags & WEIR_LANE_TRACK && lane_is_known(p);
+	__u32 root = follows ? lane->established : lane->root;
+	__u32 decided = follows ? lane->decided[1] : lane->decided[0];
+	struct weir_asked asked;
 
 	if (decided) {
 		weir_count(slot, p->hook, decided & WEIR_LANE_RULE, p->length);
@@ -158,14 +159,12 @@ static __always_inline __u32 lane_rules(const struct lane_job *job, const struct
 		if (unlikely(lane->flags & WEIR_LANE_CLASSES) &&
 		    !lane_classes(job, c, slot, p))
 			return 0;
-		if (!tracks && !LANE_CALLS) {
-			decided = lane_walk(slot, root, p, v6, NULL);
-		} else {
-			struct lane_known k = lane_know(slot, root, v6, p);
-
-			decided = v6 ? weir_lane_walk6(slot, root, p, k.hashed, k.classes) :
-				       weir_lane_walk4(slot, root, p, k.hashed, k.classes);
-		}
+		asked = lane_ask_tables(slot, root, v6, p);
+		if (!tracks && !LANE_CALLS)
+			decided = lane_walk(slot, root, p, v6, &asked);
+		else
+			decided = v6 ? weir_lane_walk6(slot, root, p, asked.hashed, asked.classes) :
+				       weir_lane_walk4(slot, root, p, asked.hashed, asked.classes);
 		if (!decided)
 			return 0;
 	}

@@ -93,49 +93,33 @@ __noinline __u32 weir_lane_tables6(__u32 slot, __u32 root_at, const struct weir_
 	return p ? lane_tables(slot & 1, root_at, p, classes, true) : WEIR_NONE;
 }
 
-/* What tables say, in programs of either family. */
-static __always_inline __u32 lane_hashed(__u32 slot, __u32 root_at, bool v6,
-					 const struct weir_packet *p, __u64 classes)
-{
-	if (!weir_may(WEIR_FEATURE_TABLES))
-		return WEIR_NONE;
-	return v6 ? weir_lane_tables6(slot, root_at, p, classes) :
-		    weir_lane_tables4(slot, root_at, p, classes);
-}
-
-/* What is known of a packet before its chunk is asked. */
-struct lane_known {
-	__u64 classes;		/* of services: lookup_classes */
-	__u32 hashed;		/* what the tables say: lane_hashed */
-};
-
-static __always_inline struct lane_known lane_know(__u32 slot, __u32 root_at, bool v6,
+/* Asks the tables of a root, in programs of either family. */
+static __always_inline struct weir_asked lane_ask_tables(__u32 slot, __u32 root_at, bool v6,
 						   const struct weir_packet *p)
 {
 	const __u8 *image = weir_image(slot);
-	struct lane_known known = { .hashed = WEIR_NONE };
+	struct weir_asked asked = { .hashed = WEIR_NONE };
 	__u64 mask = image_mask();
 
 	if (!image || !weir_may(WEIR_FEATURE_TABLES))
-		return known;
-	known.classes = lookup_classes(image, mask,
+		return asked;
+	asked.classes = lookup_classes(image, mask,
 				       IMAGE_AT(struct weir_root, image, mask, root_at), p);
-	known.hashed = lane_hashed(slot, root_at, v6, p, known.classes);
-	return known;
+	asked.hashed = v6 ? weir_lane_tables6(slot, root_at, p, asked.classes) :
+			    weir_lane_tables4(slot, root_at, p, asked.classes);
+	return asked;
 }
 
 /* lane_trail_on from the root on. */
 static __always_inline __u32 lane_trail(const __u8 *image, __u64 mask, __u32 root_at, bool v6,
-					const struct weir_packet *p, struct lane_known known,
+					const struct weir_packet *p, const struct weir_asked *asked,
 					__u32 entry_at[LANE_STEPS])
 {
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
 	__u32 entries_at = root->entries_at, last = root->entries - 1;
-	struct weir_ahead a;
 	struct weir_first f;
 
-	lookup_ahead(image, mask, root, v6, p, known.classes, &a);
-	if (!lookup_first(image, mask, root, &a, known.hashed, v6, p, &f))
+	if (!lookup_first(image, mask, root, false, asked, v6, p, &f))
 		return 0;
 	return lane_trail_on(image, mask, entries_at, last, &f, entry_at);
 }
@@ -160,18 +144,16 @@ static __always_inline __u32 lane_count(const __u8 *image, __u64 mask, __u32 slo
 
 /*
  * What the rules of a root say about the packet, as WEIR_LANE_DECIDED, and counted; 0: the whole
- * way. Most packets of short lists meet one entry, which decides. `known`: NULL where the stack has
- * room for the rows of a chunk while the tables are asked; they come sooner then.
+ * way. `asked`: see lane_ask_tables. Most packets of short lists meet one entry, which decides.
  */
 static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct weir_packet *p,
-				       bool v6, const struct lane_known *known)
+				       bool v6, const struct weir_asked *asked)
 {
-	__u32 entry_at[LANE_STEPS] = {}, entries_at, last, at, verdict, rule = 0, hashed;
+	__u32 entry_at[LANE_STEPS] = {}, entries_at, last, at, verdict, rule = 0;
 	const __u8 *image = weir_image(slot);
-	__u64 mask = image_mask(), classes;
+	__u64 mask = image_mask();
 	const struct weir_root *root;
 	const struct weir_entry *e;
-	struct weir_ahead a;
 	struct weir_first f;
 
 	if (!image)
@@ -179,10 +161,7 @@ static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct w
 	root = IMAGE_AT(struct weir_root, image, mask, root_at);
 	entries_at = root->entries_at;
 	last = root->entries - 1;
-	classes = known ? known->classes : lookup_classes(image, mask, root, p);
-	lookup_ahead(image, mask, root, v6, p, classes, &a);
-	hashed = known ? known->hashed : lane_hashed(slot, root_at, v6, p, classes);
-	if (!lookup_first(image, mask, root, &a, hashed, v6, p, &f))
+	if (!lookup_first(image, mask, root, weir_may(WEIR_FEATURE_TABLES), asked, v6, p, &f))
 		return 0;
 	at = entries_at + f.position * sizeof(struct weir_entry);
 	e = IMAGE_AT(struct weir_entry, image, mask, at);
@@ -206,17 +185,17 @@ static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct w
 __noinline __u32 weir_lane_walk4(__u32 slot, __u32 root_at, const struct weir_packet *p,
 				__u32 hashed, __u64 classes)
 {
-	const struct lane_known known = { .classes = classes, .hashed = hashed };
+	const struct weir_asked asked = { .classes = classes, .hashed = hashed };
 
-	return p ? lane_walk(slot & 1, root_at, p, false, &known) : 0;
+	return p ? lane_walk(slot & 1, root_at, p, false, &asked) : 0;
 }
 
 __noinline __u32 weir_lane_walk6(__u32 slot, __u32 root_at, const struct weir_packet *p,
 				__u32 hashed, __u64 classes)
 {
-	const struct lane_known known = { .classes = classes, .hashed = hashed };
+	const struct weir_asked asked = { .classes = classes, .hashed = hashed };
 
-	return p ? lane_walk(slot & 1, root_at, p, true, &known) : 0;
+	return p ? lane_walk(slot & 1, root_at, p, true, &asked) : 0;
 }
 
 #endif
