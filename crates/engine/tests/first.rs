@@ -4,7 +4,7 @@
 use fastrand::Rng;
 use weir_engine::compile::{Options, compile};
 use weir_engine::image::layout::{
-    CHECKSUM_AT, Chunk, DIM_DST, Entry, Fold, HashTable, Split, kind_of, root_number,
+    self, CHECKSUM_AT, Chunk, DIM_DST, Entry, Fold, HashTable, Header, Split, kind_of, root_number,
 };
 use weir_engine::image::{Image, checksum};
 use weir_engine::lookup::{Key, Lookup};
@@ -196,21 +196,8 @@ fn compare(shape: &Shape, seed: u64) -> [usize; 3] {
     compare_boxes(&boxes, &mut rng)
 }
 
-/// The same, on these boxes.
-fn compare_boxes(boxes: &[Box4], rng: &mut Rng) -> [usize; 3] {
-    let by = |threads| {
-        let options = Options {
-            threads,
-            ..Options::default()
-        };
-        compile(&policy(boxes), &options).expect("compiles")
-    };
-    let (compiled, again) = (by(1), by(3));
-    assert_eq!(
-        compiled.image, again.image,
-        "the same rules, the same bytes, by any number of threads"
-    );
-    let image = Image::from_bytes(&compiled.image).expect("valid");
+/// Compares all ways in an image of boxes with a linear scan; the root.
+fn compare_ways(image: &Image, boxes: &[Box4], rng: &mut Rng) -> layout::Root {
     let number = root_number(Family::V4, Hook::Input, Table::Filter).expect("a root");
     let root_at = image.header().roots[number];
     let searcher = image.searcher(root_at);
@@ -238,11 +225,29 @@ fn compare_boxes(boxes: &[Box4], rng: &mut Rng) -> [usize; 3] {
             "{} boxes: {key:?}",
             boxes.len()
         );
-        assert_eq!(Lookup::new(&image, root_at, *key).next(0), first);
+        assert_eq!(Lookup::new(image, root_at, *key).next(0), first);
         assert_eq!(*batched, first, "{} boxes: {key:?}", boxes.len());
     }
+    *searcher.root()
+}
+
+/// The same, on these boxes.
+fn compare_boxes(boxes: &[Box4], rng: &mut Rng) -> [usize; 3] {
+    let by = |threads| {
+        let options = Options {
+            threads,
+            ..Options::default()
+        };
+        compile(&policy(boxes), &options).expect("compiles")
+    };
+    let (compiled, again) = (by(1), by(3));
+    assert_eq!(
+        compiled.image, again.image,
+        "the same rules, the same bytes, by any number of threads"
+    );
+    let image = Image::from_bytes(&compiled.image).expect("valid");
+    let root = compare_ways(&image, boxes, rng);
     let report = &compiled.report.roots[0];
-    let root = searcher.root();
     let nodes = (0..root.split_nodes).map(|at| image.read::<Split>(root.splits_at + at * 16));
     let cuts = nodes.filter(|node| (node.dim as usize) <= DIM_DST).count();
     [report.tables, report.chunks, cuts]
@@ -365,6 +370,46 @@ fn roots_of_more_tables_are_asked_by_vectors_of_slots() {
     }
 }
 
+/// Puts the sum of a changed image right.
+fn seal(image: &mut [u8]) {
+    let sum = checksum(image);
+    image[CHECKSUM_AT..CHECKSUM_AT + 8].copy_from_slice(&sum.to_le_bytes());
+}
+
+#[test]
+fn slots_may_begin_anywhere() {
+    let mut rng = Rng::with_seed(15);
+    for boxes in [of_pairs(6, &mut rng), of_kinds(4, &mut rng)] {
+        let built = compile(&policy(&boxes), &Options::default()).expect("compiles");
+        let mut bytes = built.image;
+        let number = root_number(Family::V4, Hook::Input, Table::Filter).expect("a root");
+        let image = Image::from_bytes(&bytes).expect("valid");
+        let root = *image.searcher(image.header().roots[number]).root();
+        let size = size_of::<HashTable>() as u32;
+        let tables: Vec<HashTable> = (0..root.tables)
+            .map(|at| image.read(root.tables_at + at * size))
+            .collect();
+        // The slots of each table once more, one to three bytes off.
+        for (at, table) in tables.iter().enumerate() {
+            let from = table.slots_at as usize;
+            let slots = bytes[from..from + (4 << (64 - table.shift))].to_vec();
+            bytes.resize(bytes.len() + 1 + at % 3, 0);
+            let slots_at = bytes.len() as u32;
+            bytes.extend_from_slice(&slots);
+            let field = (root.tables_at + at as u32 * size) as usize
+                + std::mem::offset_of!(HashTable, slots_at);
+            bytes[field..field + 4].copy_from_slice(&slots_at.to_le_bytes());
+        }
+        bytes.resize(bytes.len().next_multiple_of(64), 0);
+        let length = bytes.len() as u32;
+        let field = std::mem::offset_of!(Header, length);
+        bytes[field..field + 4].copy_from_slice(&length.to_le_bytes());
+        seal(&mut bytes);
+        let image = Image::from_bytes(&bytes).expect("valid");
+        compare_ways(&image, &boxes, &mut rng);
+    }
+}
+
 #[test]
 fn roots_of_few_tables_read_neighbours_that_are_true() {
     let mut rng = Rng::with_seed(4);
@@ -404,16 +449,16 @@ fn damage(image: &mut [u8], structures: &[(usize, usize)], rng: &mut Rng) {
         };
         image[at..at + 4].copy_from_slice(&word.to_le_bytes());
     }
-    let sum = checksum(image);
-    image[CHECKSUM_AT..CHECKSUM_AT + 8].copy_from_slice(&sum.to_le_bytes());
+    seal(image);
 }
 
 #[test]
 fn damaged_images_with_tables_are_refused_or_harmless() {
     let mut rng = Rng::with_seed(9);
     let (mut refused, mut asked) = (0, 0);
-    for kinds in [1, 2, 4] {
-        let boxes = of_kinds(kinds, &mut rng);
+    let sets = [1, 2, 4].map(|kinds| of_kinds(kinds, &mut rng));
+    let sets = sets.into_iter().chain([of_pairs(6, &mut rng)]);
+    for boxes in sets.collect::<Vec<_>>() {
         let built = compile(&policy(&boxes), &Options::default()).expect("compiles");
         let number = root_number(Family::V4, Hook::Input, Table::Filter).expect("a root");
         let keys: Vec<Key> = (0..200).map(|_| key(&boxes, &mut rng)).collect();
@@ -493,7 +538,7 @@ fn beside_tables(ports: usize) -> (Vec<Box4>, Vec<u8>) {
 }
 
 /// Root and chunk of such a set.
-fn only_chunk(image: &Image) -> (weir_engine::image::layout::Root, Chunk) {
+fn only_chunk(image: &Image) -> (layout::Root, Chunk) {
     let number = root_number(Family::V4, Hook::Input, Table::Filter).expect("a root");
     let root = *image.searcher(image.header().roots[number]).root();
     assert!(root.tables > 0 && root.chunks == 1, "{root:?}");
@@ -528,8 +573,7 @@ fn shared_classes_that_are_not_the_same_are_refused() {
     let refused = |at: usize, word: u32| {
         let mut bytes = bytes.clone();
         bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
-        let sum = checksum(&bytes);
-        bytes[CHECKSUM_AT..CHECKSUM_AT + 8].copy_from_slice(&sum.to_le_bytes());
+        seal(&mut bytes);
         Image::from_bytes(&bytes).is_err()
     };
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));

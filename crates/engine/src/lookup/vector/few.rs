@@ -80,12 +80,13 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// At a place, in the lowest two bits of which the bit stands.
+    /// Of a number in a table, in the lowest two bits of which stands which bit of its filter is
+    /// meant.
     #[inline(always)]
-    pub(super) fn at(vector: Vector<'_>, place: u32) -> Self {
+    pub(super) fn of(vector: Vector<'_>, table: &Table, number: u32) -> Self {
         Slot {
-            slot: vector.at(place & !3),
-            bit: place & 3,
+            slot: vector.at(table.slots_at + (number & !3)),
+            bit: number & 3,
         }
     }
 
@@ -240,11 +241,6 @@ impl Vector<'_> {
         let ports = (fields[2] & table.masks[2]).wrapping_mul(FACTORS[2]);
         let sum = source.wrapping_add(destination).wrapping_add(ports);
         let hash = (sum ^ sum >> 29).wrapping_mul(FACTORS[3]);
-        // A slot's number, and behind it which bit of its filter is meant.
-        let number = hash >> ((table.shift - 2) & 63);
-        Slot {
-            slot: self.at(table.slots_at + (number >> 2) as u32 * 4),
-            bit: number as u32 & 3,
-        }
+        Slot::of(self, table, (hash >> ((table.shift - 2) & 63)) as u32)
     }
 }

@@ -59,12 +59,12 @@ impl Vector<'_> {
         if TABLES <= SINGLE {
             return self.slots_of::<TABLES>(few, key);
         }
-        let mut places = [0u32; FEW];
+        let mut numbers = [0u32; FEW];
         // SAFETY: eight numbers.
-        unsafe { _mm256_storeu_si256(places.as_mut_ptr().cast(), lanes.places(key)) };
+        unsafe { _mm256_storeu_si256(numbers.as_mut_ptr().cast(), lanes.numbers(key)) };
         let mut slots = [Slot::default(); TABLES];
-        for (slot, place) in slots.iter_mut().zip(places) {
-            *slot = Slot::at(self, place);
+        for ((slot, table), number) in slots.iter_mut().zip(&few.tables).zip(numbers) {
+            *slot = Slot::of(self, table, number);
         }
         slots
     }

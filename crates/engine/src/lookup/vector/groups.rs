@@ -70,15 +70,14 @@ impl Lanes {
 }
 
 impl Lanes {
-    /// Where the slots of a packet are in the first eight tables, and in the lowest two bits which
+    /// The numbers of a packet's slots in the first eight tables, and in the lowest two bits which
     /// bit of their filters is the packet's.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
-    pub(super) fn places(&self, key: &Key) -> __m256i {
+    pub(super) fn numbers(&self, key: &Key) -> __m256i {
         let hash = hash_of(self.sums(0, key));
-        let shift = eight(&self.shift, 0);
-        let numbers = _mm512_srlv_epi64(hash, _mm512_sub_epi64(shift, every(2)));
-        _mm512_cvtepi64_epi32(_mm512_add_epi64(numbers, eight(&self.slots_at, 0)))
+        let shift = _mm512_sub_epi64(eight(&self.shift, 0), every(2));
+        _mm512_cvtepi64_epi32(_mm512_srlv_epi64(hash, shift))
     }
 
     /// The sums of the products of a packet's fields and the masks of eight tables from number
