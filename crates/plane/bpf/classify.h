@@ -67,19 +67,28 @@ static __always_inline __u64 service_classes(const __u8 *image, __u64 mask,
 	return IMAGE_U16(image, mask, f->cells_at + small * 2) | source << 16 | destination << 32;
 }
 
+/* The rows of a chunk that both addresses lead to. */
+static __always_inline void address_rows(const __u8 *image, __u64 mask, const struct weir_chunk *c,
+					 bool v6, const struct weir_packet *p,
+					 __u64 rows[WEIR_ROWS_MAX], __u64 *summary)
+{
+	const struct weir_address_map *a = c->addresses;
+
+	rows[0] = row_of(image, mask, a[0].rows_at, address_class(image, mask, &a[0], v6, p->src),
+			 c->stride, summary);
+	rows[1] = row_of(image, mask, a[1].rows_at, address_class(image, mask, &a[1], v6, p->dst),
+			 c->stride, summary);
+}
+
 /* The rows of a chunk for a packet. Returns which words may hold bits by all summaries. */
 static __always_inline __u64 chunk_rows(const __u8 *image, __u64 mask, const struct weir_chunk *c,
 					bool v6, const struct weir_packet *p,
 					__u64 rows[WEIR_ROWS_MAX])
 {
-	const struct weir_address_map *a = c->addresses;
 	__u32 stride = c->stride;
 	__u64 summary = ~0ULL, one;
 
-	rows[0] = row_of(image, mask, a[0].rows_at, address_class(image, mask, &a[0], v6, p->src),
-			 stride, &summary);
-	rows[1] = row_of(image, mask, a[1].rows_at, address_class(image, mask, &a[1], v6, p->dst),
-			 stride, &summary);
+	address_rows(image, mask, c, v6, p, rows, &summary);
 	rows[2] = row_of(image, mask, c->fold.rows_at, fold_class(image, mask, &c->fold, p), stride,
 			 &summary);
 	rows[3] = rows[4] = rows[2];
@@ -101,15 +110,11 @@ static __always_inline __u64 shared_rows(const __u8 *image, __u64 mask, const st
 					 bool v6, const struct weir_packet *p, __u64 classes,
 					 __u64 rows[WEIR_ROWS_MAX])
 {
-	const struct weir_address_map *a = c->addresses;
 	const struct weir_map *m = c->ports;
 	__u32 stride = c->stride;
 	__u64 summary = ~0ULL;
 
-	rows[0] = row_of(image, mask, a[0].rows_at, address_class(image, mask, &a[0], v6, p->src),
-			 stride, &summary);
-	rows[1] = row_of(image, mask, a[1].rows_at, address_class(image, mask, &a[1], v6, p->dst),
-			 stride, &summary);
+	address_rows(image, mask, c, v6, p, rows, &summary);
 	rows[2] = row_of(image, mask, c->fold.rows_at, SMALL_CLASS(classes), stride, &summary);
 	rows[3] = row_of(image, mask, m[0].rows_at, SOURCE_CLASS(classes), stride, &summary);
 	rows[4] = row_of(image, mask, m[1].rows_at, DESTINATION_CLASS(classes), stride, &summary);
@@ -243,9 +248,6 @@ static __always_inline struct weir_services service_rows(const struct weir_fold 
 				       f->rows_at + (__u32)SMALL_CLASS(classes) * stride };
 }
 
-/* Of a service's number divided by eight, where its word is in a row: below 4,096 services. */
-#define SERVICE_WORD 0x1f8
-
 /* The sign bit is set when the service's bit is not set in all rows of services. */
 static __always_inline __s64 not_served(const __u8 *image, __u64 mask, struct weir_services s,
 					__u32 service)
@@ -283,6 +285,9 @@ static __always_inline __s64 record6_misses(const struct weir_record6 *r,
 	return (__s64)(differs | (0 - differs)) | outside16(r->src_port, p->src_port) |
 	       outside16(r->dst_port, p->dst_port);
 }
+
+/* Of a service's number divided by eight, where its word is in a row: below 4,096 services. */
+#define SERVICE_WORD 0x1f8
 
 /*
  * The first position from `from` on in a group of prefixes of IPv4 addresses. Large sets have hardly

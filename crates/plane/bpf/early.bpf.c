@@ -35,7 +35,6 @@ struct net_device___address {
 
 /* Entries that a packet meets in one table; nothing is counted before the end is known. */
 struct early_trail {
-	struct weir_asked asked;
 	__u32 at[LANE_STEPS];
 };
 
@@ -56,23 +55,23 @@ static __always_inline bool is_for_us(__u64 data, __u64 device)
 
 /* What one table says of the packet, and its trail. Functions that are verified once each. */
 static __always_inline __u32 trail_of(__u32 slot, __u32 root, bool v6, const struct weir_packet *p,
-				      struct early_trail *t)
+				      struct early_trail *t, __u32 hashed)
 {
 	const __u8 *image = weir_image(slot & 1);
 
-	return image ? lane_trail(image, image_mask(), root, v6, p, &t->asked, t->at) : 0;
+	return image ? lane_trail(image, image_mask(), root, v6, p, hashed, t->at) : 0;
 }
 
 __noinline __u32 weir_early_trail4(__u32 slot, __u32 root, const struct weir_packet *p,
-				   struct early_trail *t)
+				   struct early_trail *t, __u32 hashed)
 {
-	return p && t ? trail_of(slot, root, false, p, t) : 0;
+	return p && t ? trail_of(slot, root, false, p, t, hashed) : 0;
 }
 
 __noinline __u32 weir_early_trail6(__u32 slot, __u32 root, const struct weir_packet *p,
-				   struct early_trail *t)
+				   struct early_trail *t, __u32 hashed)
 {
-	return p && t ? trail_of(slot, root, true, p, t) : 0;
+	return p && t ? trail_of(slot, root, true, p, t, hashed) : 0;
 }
 
 __noinline int weir_early_count(__u32 slot, const struct weir_packet *p, const struct early_trail *t)
@@ -92,12 +91,13 @@ __noinline int weir_early_count(__u32 slot, const struct weir_packet *p, const s
 static __always_inline __u32 table_says(const __u8 *image, __u32 slot, __u8 table, bool v6,
 					const struct weir_packet *p, struct early_trail *t)
 {
-	__u32 root = image_root(image, p, table);
+	__u32 root = image_root(image, p, table), hashed;
 
 	if (!root)
 		return WEIR_VERDICT_ACCEPT;
-	t->asked = lane_ask_tables(slot, root, v6, p);
-	return v6 ? weir_early_trail6(slot, root, p, t) : weir_early_trail4(slot, root, p, t);
+	hashed = lane_ask_tables(slot, root, v6, p).hashed;
+	return v6 ? weir_early_trail6(slot, root, p, t, hashed) :
+		    weir_early_trail4(slot, root, p, t, hashed);
 }
 
 /* Whether the tables of PREROUTING drop the packet; then it is counted. */

@@ -97,11 +97,14 @@ __noinline __u32 weir_lane_tables6(__u32 slot, __u32 root_at, const struct weir_
 static __always_inline struct weir_asked lane_ask_tables(__u32 slot, __u32 root_at, bool v6,
 						   const struct weir_packet *p)
 {
-	const __u8 *image = weir_image(slot);
 	struct weir_asked asked = { .hashed = WEIR_NONE };
 	__u64 mask = image_mask();
+	const __u8 *image;
 
-	if (!image || !weir_may(WEIR_FEATURE_TABLES))
+	if (!weir_may(WEIR_FEATURE_TABLES))
+		return asked;
+	image = weir_image(slot);
+	if (!image)
 		return asked;
 	asked.classes = lookup_classes(image, mask,
 				       IMAGE_AT(struct weir_root, image, mask, root_at), p);
@@ -110,16 +113,20 @@ static __always_inline struct weir_asked lane_ask_tables(__u32 slot, __u32 root_
 	return asked;
 }
 
-/* lane_trail_on from the root on. */
+/*
+ * lane_trail_on from the root on. `hashed`: see lane_ask_tables. For rows by shared classes the stack
+ * has no room here: they are found as others are.
+ */
 static __always_inline __u32 lane_trail(const __u8 *image, __u64 mask, __u32 root_at, bool v6,
-					const struct weir_packet *p, const struct weir_asked *asked,
+					const struct weir_packet *p, __u32 hashed,
 					__u32 entry_at[LANE_STEPS])
 {
+	const struct weir_asked asked = { .hashed = hashed };
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
 	__u32 entries_at = root->entries_at, last = root->entries - 1;
 	struct weir_first f;
 
-	if (!lookup_first(image, mask, root, false, asked, v6, p, &f))
+	if (!lookup_first(image, mask, root, false, &asked, v6, p, &f))
 		return 0;
 	return lane_trail_on(image, mask, entries_at, last, &f, entry_at);
 }

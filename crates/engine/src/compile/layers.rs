@@ -132,7 +132,7 @@ impl Layers<'_> {
             terms.extend(flat.terms_of(at).iter().map(|term| (term, at as u32)));
         }
         let mut made = Made::default();
-        let hashed = if self.tables && terms.len() > SMALL {
+        let mut hashed = if self.tables && terms.len() > SMALL {
             tables::build(&terms, self, writer)
         } else {
             None
@@ -140,12 +140,12 @@ impl Layers<'_> {
         let mut spare = Spare::default();
         let fold;
         let mut shared = None;
-        if let Some(hashed) = hashed.as_ref() {
+        if let Some(hashed) = &mut hashed {
             made.hashed = terms.len() - hashed.rest.len();
             fold = self.services(hashed, root, writer);
             made.worst_loads += vectors::fold_loads(&fold)
                 + hashed.tables.len() as u32 * (3 + 7 * GROUP_MAX as u32);
-            terms = hashed.rest.clone();
+            terms = std::mem::take(&mut hashed.rest);
             match self.room {
                 true => spare = Spare::of(hashed),
                 false => shared = self.shared(hashed, &fold),

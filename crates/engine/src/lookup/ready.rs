@@ -335,9 +335,8 @@ impl<'b> Ready<'b> {
         let source = self.row(0, self.address_class(bytes, 0, key.address[0]));
         let destination = self.row(1, self.address_class(bytes, 1, key.address[1]));
         if self.shared {
-            let [small, low, high] = services;
-            let ports = [self.row(3, low), self.row(4, high)];
-            return self.first_in([source, destination, self.row(2, small), ports[0], ports[1]]);
+            let row = |at: usize| self.row(2 + at, services[at]);
+            return self.first_in([source, destination, row(0), row(1), row(2)]);
         }
         let rest = self.row(2, self.folded.class(key));
         if self.row_count == 3 {

@@ -77,8 +77,8 @@ impl Checker<'_, '_> {
             ports: [Map::default(); 2],
             ..*fold
         };
-        let (own, services_maps) = (maps(&chunk.fold), maps(&services));
-        hold(own.as_bytes() == services_maps.as_bytes(), what)?;
+        let own = maps(&chunk.fold);
+        hold(own.as_bytes() == maps(&services).as_bytes(), what)?;
         hold(chunk.fold.used & (FOLD_PORTS | FOLD_APART) == 0, what)?;
         hold(services.used & FOLD_APART != 0, what)?;
         for (own, map) in chunk.ports.iter().zip(&services.ports) {

@@ -79,7 +79,7 @@ impl Vector<'_> {
         (keys, out): (&[Key], &mut [u32]),
     ) {
         let mut slots = [[Slot::default(); TABLES]; BATCH];
-        let mut own = [[0; 3]; BATCH];
+        let mut classes = [[0; 3]; BATCH];
         let mut ahead: [Option<&Ready<'_>>; BATCH] = [None; BATCH];
         let mut rows = [[std::ptr::null(); ROWS_MAX]; BATCH];
         for (slots, key) in slots.iter_mut().zip(keys) {
@@ -89,17 +89,16 @@ impl Vector<'_> {
             }
         }
         for (at, key) in keys.iter().enumerate().take(BATCH) {
-            let classes = self.service_classes(services, key);
-            own[at] = classes;
+            classes[at] = self.service_classes(services, key);
             ahead[at] = lone_chunk(parts, key);
             if let Some(chunk) = ahead[at] {
-                rows[at] = self.rows_ahead(chunk, key, &classes);
+                rows[at] = self.rows_ahead(chunk, key, &classes[at]);
             }
         }
         for (at, (key, out)) in keys.iter().zip(out).enumerate().take(BATCH) {
             let slots = (few, &slots[at]);
-            let rows_of_services = services.rows(own[at]);
-            let of = (services, &rows_of_services);
+            let own = services.rows(classes[at]);
+            let of = (services, &own);
             // SAFETY: the CPU has the instructions.
             unsafe {
                 let best = self.in_slots::<TABLES, VECTORS, false>(slots, key, of, last);

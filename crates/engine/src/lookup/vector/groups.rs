@@ -362,7 +362,7 @@ impl Vector<'_> {
     ) -> Row {
         let mut row: Row = [every(0); ROW];
         for (number, all) in row.iter_mut().enumerate().take(VECTORS) {
-            // Rows of three have a place for four.
+            // Of four or eight there may be fewer.
             if VECTORS > 2 && number as u32 >= services.vectors() {
                 break;
             }
