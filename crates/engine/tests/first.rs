@@ -4,7 +4,7 @@
 use fastrand::Rng;
 use weir_engine::compile::{Options, compile};
 use weir_engine::image::layout::{
-    self, CHECKSUM_AT, Chunk, DIM_DST, Entry, Fold, HashTable, Header, Split, kind_of, root_number,
+    self, CHECKSUM_AT, Chunk, DIM_DST, Fold, HashTable, Header, Split, kind_of, root_number,
 };
 use weir_engine::image::{Image, checksum};
 use weir_engine::lookup::{Key, Lookup};
@@ -212,7 +212,7 @@ fn compare_ways(image: &Image, boxes: &[Box4], rng: &mut Rng) -> layout::Root {
             .position(|b| b.holds(key))
             .unwrap_or(boxes.len());
         let first = searcher.first(key);
-        let entry: Entry = image.read(searcher.root().entries_at + first * 32);
+        let entry = image.entry(searcher.root(), first);
         assert_eq!(
             entry.rule as usize,
             expected,

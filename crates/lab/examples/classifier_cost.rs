@@ -178,8 +178,7 @@ fn check(set: &RuleSet, image: &Image, root: u32, headers: &[Header]) -> usize {
         let mut lookup = Lookup::new(image, root, key(header));
         let position = lookup.next(0);
         assert_eq!(position, image.first(root, &key(header)), "{}", set.shape);
-        let entry: weir_engine::image::layout::Entry =
-            image.read(lookup.root().entries_at + position * 32);
+        let entry = image.entry(lookup.root(), position);
         assert_eq!(entry.rule as usize, expected, "{}: {header:?}", set.shape);
         matched += usize::from(expected < set.rules.len());
     }

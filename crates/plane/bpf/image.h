@@ -100,7 +100,7 @@ struct weir_root {
 	__u32 leaves;
 	__u32 services;
 	__u32 packed;		/* for vectors */
-	__u32 padding;
+	__u32 brief_at;		/* a word for each entry, WEIR_BRIEF_*; 0: all are written out */
 };
 
 struct weir_split {
@@ -238,6 +238,14 @@ struct weir_entry {
 #define WEIR_FLAG_AS_LEARNED 0x20	/* the state just found gives verdict and deciding rule */
 #define WEIR_FLAG_REFUSE 0x10	/* the verdict that stands becomes a drop */
 #define WEIR_FLAG_VERDICT 3
+
+/*
+ * The word of an entry: accept or drop in the highest two bits, and the rule that counts, as
+ * WEIR_LANE_DECIDED; or WEIR_BRIEF_HOT_DROP; else its number among those written out.
+ */
+#define WEIR_BRIEF_VERDICT 30
+#define WEIR_BRIEF_HOT_DROP 3	/* in the highest two bits */
+#define WEIR_BRIEF_NUMBER ((1U << WEIR_BRIEF_VERDICT) - 1)
 
 struct weir_residual {		/* layout::Test */
 	__u8 kind;

@@ -32,23 +32,36 @@ static __always_inline bool lane_decides(const struct weir_entry *e)
 	return !(wrong | ((__u32)(e->verdict - 1) >> 1));
 }
 
+/* The verdict of an entry whose word says it; 0: none that can be met here. */
+static __always_inline __u32 lane_brief(__u32 word)
+{
+	__u32 verdict = word >> WEIR_BRIEF_VERDICT;
+
+	return verdict == WEIR_BRIEF_HOT_DROP ? 0 : verdict;
+}
+
 /*
- * The entries that the packet meets from what lookup_first found on: `entry_at`, 0 for none. Returns
- * the verdict of the last; 0: the whole way. Of entries that hold, some may lie before the one with
- * which an earlier one goes on; they are looked at, and left out.
+ * The entries that the packet meets from what lookup_first found on: `entry_at`, where they are, 0
+ * for none, or the word of the last. Returns the last one's verdict; 0: the whole way. Of entries
+ * that hold, some may lie before the one with which an earlier one goes on; they are left out.
  */
-static __always_inline __u32 lane_trail_on(const __u8 *image, __u64 mask, __u32 entries_at,
-					   __u32 last, struct weir_first *f,
+static __always_inline __u32 lane_trail_on(const __u8 *image, __u64 mask,
+					   const struct weir_root *root, struct weir_first *f,
 					   __u32 entry_at[LANE_STEPS])
 {
-	__u32 from = 0;
+	__u32 from = 0, last = root->entries - 1;
 
 #pragma clang loop unroll(full)
 	for (int i = 0; i < LANE_STEPS; i++) {
-		__u32 at = entries_at + f->position * sizeof(struct weir_entry);
-		const struct weir_entry *e = IMAGE_AT(struct weir_entry, image, mask, at);
-
 		if (f->position >= from) {
+			__u32 word = entry_word(image, mask, root, f->position);
+			__u32 at = entry_place(root, word);
+			const struct weir_entry *e = IMAGE_AT(struct weir_entry, image, mask, at);
+
+			if (word >> WEIR_BRIEF_VERDICT) {
+				entry_at[i] = word;
+				return lane_brief(word);
+			}
 			if (lane_is_hard(e))
 				return 0;
 			entry_at[i] = at;
@@ -123,12 +136,11 @@ static __always_inline __u32 lane_trail(const __u8 *image, __u64 mask, __u32 roo
 {
 	const struct weir_asked asked = { .hashed = hashed };
 	const struct weir_root *root = IMAGE_AT(struct weir_root, image, mask, root_at);
-	__u32 entries_at = root->entries_at, last = root->entries - 1;
 	struct weir_first f;
 
 	if (!lookup_first(image, mask, root, false, &asked, v6, p, &f))
 		return 0;
-	return lane_trail_on(image, mask, entries_at, last, &f, entry_at);
+	return lane_trail_on(image, mask, root, &f, entry_at);
 }
 
 /* Counts the rules of one entry; returns the last. */
@@ -136,8 +148,14 @@ static __always_inline __u32 lane_count(const __u8 *image, __u64 mask, __u32 slo
 					const struct weir_packet *p)
 {
 	const struct weir_entry *e = IMAGE_AT(struct weir_entry, image, mask, entry_at);
-	__u32 rules = e->rules, at = e->rule, rule = at;
+	__u32 rules, at, rule = entry_at & WEIR_BRIEF_NUMBER;
 
+	if (entry_at >> WEIR_BRIEF_VERDICT) {
+		weir_count(slot, p->hook, rule, p->length);
+		return rule;
+	}
+	rules = e->rules;
+	at = rule = e->rule;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < LANE_RULES; i++) {
 		if (i >= rules)
@@ -156,7 +174,7 @@ static __always_inline __u32 lane_count(const __u8 *image, __u64 mask, __u32 slo
 static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct weir_packet *p,
 				       bool v6, const struct weir_asked *asked)
 {
-	__u32 entry_at[LANE_STEPS] = {}, entries_at, last, at, verdict, rule = 0;
+	__u32 entry_at[LANE_STEPS] = {}, word, verdict, rule = 0;
 	const __u8 *image = weir_image(slot);
 	__u64 mask = image_mask();
 	const struct weir_root *root;
@@ -166,18 +184,20 @@ static __always_inline __u32 lane_walk(__u32 slot, __u32 root_at, const struct w
 	if (!image)
 		return 0;
 	root = IMAGE_AT(struct weir_root, image, mask, root_at);
-	entries_at = root->entries_at;
-	last = root->entries - 1;
 	if (!lookup_first(image, mask, root, weir_may(WEIR_FEATURE_TABLES), asked, v6, p, &f))
 		return 0;
-	at = entries_at + f.position * sizeof(struct weir_entry);
-	e = IMAGE_AT(struct weir_entry, image, mask, at);
-	if (likely(lane_decides(e))) {
+	word = entry_word(image, mask, root, f.position);
+	if (likely(lane_brief(word))) {
+		weir_count(slot, p->hook, word & WEIR_BRIEF_NUMBER, p->length);
+		return word;
+	}
+	e = IMAGE_AT(struct weir_entry, image, mask, entry_place(root, word));
+	if (lane_decides(e)) {
 		rule = e->rule;
 		weir_count(slot, p->hook, rule, p->length);
 		return (__u32)e->verdict << WEIR_LANE_DECIDED | rule;
 	}
-	verdict = lane_trail_on(image, mask, entries_at, last, &f, entry_at);
+	verdict = lane_trail_on(image, mask, root, &f, entry_at);
 	if (!verdict)
 		return 0;
 #pragma clang loop unroll(disable)

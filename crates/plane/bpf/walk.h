@@ -94,6 +94,21 @@ static __always_inline int entry_matched(struct walk *w, const struct weir_entry
 	return e->verdict & 3;
 }
 
+/* The word of an entry (WEIR_BRIEF_*); its number where all are written out. */
+static __always_inline __u32 entry_word(const __u8 *image, __u64 mask,
+					const struct weir_root *root, __u32 position)
+{
+	__u32 at = root->brief_at;
+
+	return at ? IMAGE_U32(image, mask, at + position * 4) : position;
+}
+
+/* Where the entry is that has this number among those written out. */
+static __always_inline __u32 entry_place(const struct weir_root *root, __u32 number)
+{
+	return root->entries_at + number * sizeof(struct weir_entry);
+}
+
 /* Whether a proposal stands; then it decides. */
 static __always_inline int standing(struct walk *w)
 {
@@ -111,6 +126,17 @@ static __always_inline int hot_drop(struct walk *w)
 	w->deciding = ~0;
 	weir_reason(WEIR_REASON_SHORT);
 	return WEIR_VERDICT_DROP;
+}
+
+/* What an entry does whose word says it. */
+static __always_inline int entry_brief(struct walk *w, __u32 word)
+{
+	if (word >> WEIR_BRIEF_VERDICT == WEIR_BRIEF_HOT_DROP)
+		return hot_drop(w);
+	w->deciding = word & WEIR_BRIEF_NUMBER;
+	w->reject = 0;
+	weir_count(w->slot, w->packet.hook, word & WEIR_BRIEF_NUMBER, w->packet.length);
+	return word >> WEIR_BRIEF_VERDICT;
 }
 
 /* Ask the hashed tables, which only large roots have. */
@@ -146,6 +172,7 @@ __noinline int weir_advance(struct walk *w)
 	const struct weir_root *root;
 	const struct weir_entry *e;
 	const __u8 *image;
+	__u32 word;
 	bool v6;
 
 	if (!w)
@@ -157,8 +184,10 @@ __noinline int weir_advance(struct walk *w)
 	if (!lookup_step(image, mask, v6, &w->packet, &w->cursor))
 		return WEIR_STEP_ON;
 	root = IMAGE_AT(struct weir_root, image, mask, w->cursor.root_at);
-	e = IMAGE_AT(struct weir_entry, image, mask,
-		     root->entries_at + w->cursor.position * sizeof(*e));
+	word = entry_word(image, mask, root, w->cursor.position);
+	if (word >> WEIR_BRIEF_VERDICT)
+		return entry_brief(w, word);
+	e = IMAGE_AT(struct weir_entry, image, mask, entry_place(root, word));
 	if (e->tests | e->ops | (e->rules > 1) | e->flags)
 		return WEIR_STEP_MEET;
 	if (e->verdict == WEIR_VERDICT_HOT_DROP)
@@ -305,8 +334,8 @@ __noinline int weir_meet(struct walk *w)
 	if (!image)
 		return WEIR_VERDICT_DROP;
 	root = IMAGE_AT(struct weir_root, image, image_mask(), w->cursor.root_at);
-	e = IMAGE_AT(struct weir_entry, image, image_mask(),
-		     root->entries_at + w->cursor.position * sizeof(*e));
+	tests = entry_word(image, image_mask(), root, w->cursor.position);
+	e = IMAGE_AT(struct weir_entry, image, image_mask(), entry_place(root, tests));
 	tests = e->tests;
 	tests_at = e->tests_at;
 	for (int i = 0; i < WEIR_TESTS_MAX; i++) {

@@ -6,6 +6,7 @@
 //! rules, marks or states that later hooks must see, rules that make states. Where rules make
 //! states as IPFilter does, it is that of their packets (`bpf/lane_learned.h`), at PREROUTING too.
 
+use weir_engine::image::brief::entry_at;
 use weir_engine::image::layout::{self, Entry, Header, Root, Test, root_number};
 use weir_policy::model::{Family, Hook, Table};
 use zerocopy::FromBytes;
@@ -30,7 +31,7 @@ fn at<T: FromBytes>(image: &[u8], offset: u32) -> Option<T> {
 /// it, because the last entry of a root has no conditions.
 fn only_entry(image: &[u8], root: u32) -> Option<Entry> {
     let root: Root = at(image, root)?;
-    let entry: Entry = at(image, root.entries_at)?;
+    let entry = entry_at(image, &root, 0)?;
     let plain = root.entries == 1
         && entry.tests == 0
         && entry.ops == 0
@@ -65,7 +66,7 @@ fn states(image: &[u8], header: &Header, bits: u32, family: Family, hook: Hook) 
         return None;
     }
     let list: Root = at(image, root(Table::Filter))?;
-    let first: Entry = at(image, list.entries_at)?;
+    let first = entry_at(image, &list, 0)?;
     let test: Test = at(image, first.tests_at)?;
     let looks = (first.tests, first.ops, first.rules) == (1, 0, 1)
         && first.flags == layout::FLAG_AS_LEARNED

@@ -7,8 +7,9 @@
 use std::collections::BTreeSet;
 use std::mem::offset_of;
 
+use weir_engine::image::brief::entry_at;
 use weir_engine::image::layout::{
-    self, Entry, FLAG_STANDING, Header, Root, TEST_PROPOSED, Test, VERDICT_HOT_DROP, root_number,
+    self, FLAG_STANDING, Header, Root, TEST_PROPOSED, Test, VERDICT_HOT_DROP, root_number,
 };
 use weir_policy::model::{Family, Hook, Table};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -128,8 +129,7 @@ impl Lists {
     fn list(&mut self, image: &[u8], root: u32, family: Family) -> Option<()> {
         let root: Root = read(image, root)?;
         for number in 0..root.entries {
-            let at = root.entries_at + number * size_of::<Entry>() as u32;
-            let entry: Entry = read(image, at)?;
+            let entry = entry_at(image, &root, number)?;
             let last = number + 1 == root.entries;
             if last {
                 self.nomatch.insert(entry.rule);

@@ -36,6 +36,7 @@ pub(crate) mod vectors;
 pub use error::Error;
 
 use crate::image::aside::{ASIDE_TEXT, ASIDE_WORDS};
+use crate::image::brief;
 use crate::image::layout::{self, Header, LENGTH_MAX, root_number};
 use crate::image::write::Writer;
 use flatten::{Entry, Flat, Limits, flatten};
@@ -503,9 +504,19 @@ impl RootMaker<'_> {
                 next_fail: entry.next_fail,
             });
         }
+        let count = entries.len() as u32;
+        // Where single rules are changed, tests are switched on and off in entries.
+        let brief_at = match brief::in_brief(&entries) {
+            Some((words, written)) if place.is_none() => {
+                entries = written;
+                self.writer.section(words.as_bytes())
+            }
+            _ => 0,
+        };
         layout::Root {
             entries_at: self.writer.section(entries.as_bytes()),
-            entries: entries.len() as u32,
+            entries: count,
+            brief_at,
             ..layout::Root::default()
         }
     }

@@ -9,7 +9,8 @@ mod dynamic;
 mod vectors;
 mod walk;
 
-use super::layout::{ALIGN, Header, MAGIC, VERSION};
+use super::brief;
+use super::layout::{ALIGN, Entry, Header, MAGIC, Root, VERSION};
 use zerocopy::FromBytes;
 
 /// Why bytes are not an image.
@@ -78,5 +79,10 @@ impl<'b> Image<'b> {
             .get(at as usize..)
             .and_then(|b| T::read_from_prefix(b).ok());
         found.map_or_else(T::new_zeroed, |(value, _)| value)
+    }
+
+    /// The entry of a root at a position.
+    pub fn entry(&self, root: &Root, position: u32) -> Entry {
+        brief::entry_at(self.bytes, root, position).unwrap_or_default()
     }
 }

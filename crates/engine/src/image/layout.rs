@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First word of every image: "weir".
 pub const MAGIC: u32 = 0x7269_6577;
 /// Raised with every change of the layout.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 /// Byte offset of [`Header::checksum`].
 pub const CHECKSUM_AT: usize = 16;
 /// Sections begin at multiples of this.
@@ -142,7 +142,7 @@ pub struct Pattern {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Root {
-    /// [`Entry`] each; the last one, the chain policy, matches every packet.
+    /// [`Entry`] each, of those that are written out; the last of all matches every packet.
     pub entries_at: u32,
     /// How many, at least one.
     pub entries: u32,
@@ -173,8 +173,8 @@ pub struct Root {
     /// 1: all tables have records of prefixes, and behind each group stand three of the same table
     /// or without position: four are always true. Not where rules may be changed in place.
     pub packed: u32,
-    /// Zero.
-    pub padding: u32,
+    /// A word for each entry, see [`super::brief`]; 0: all are written out, in order.
+    pub brief_at: u32,
 }
 
 /// A node of the split tree: packets whose value is below the bound go left.

@@ -6,6 +6,7 @@
 
 mod aligned;
 pub mod aside;
+pub mod brief;
 mod check;
 pub mod dynamic;
 pub mod feature;

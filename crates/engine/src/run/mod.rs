@@ -227,14 +227,14 @@ impl<'b> Runner<'b> {
         let key = Key::of(packet, state, |name| self.interface_class(name));
         let image = self.image.clone();
         let mut lookup = Lookup::new(&image, root, key);
-        let entries_at = lookup.root().entries_at;
+        let entries = *lookup.root();
         let mut position = 0;
         // A verdict that stands until another is proposed, and whose it is.
         let mut standing = None;
         loop {
             position = lookup.next(position);
             out.steps += 1;
-            let entry: Entry = image.read(entries_at + position * size_of::<Entry>() as u32);
+            let entry = image.entry(&entries, position);
             let context = test::Context {
                 image: &image,
                 packet,

@@ -11,7 +11,7 @@ use super::filter::{FilterSet, Packet};
 use super::linear::NONE;
 use super::policy;
 use weir_engine::image::Image;
-use weir_engine::image::layout::{Entry, Root, root_number};
+use weir_engine::image::layout::{Root, root_number};
 use weir_engine::lookup::Key;
 
 /// Lookups of a sample.
@@ -38,8 +38,7 @@ impl<'a> Asked<'a> {
         let number = root_number(policy::family(set.version), policy::HOOK, policy::TABLE)?;
         let root_at = image.header().roots[number];
         let root: Root = image.read(root_at);
-        let size = size_of::<Entry>() as u32;
-        let rule = |at: u32| image.read::<Entry>(root.entries_at + at * size).rule;
+        let rule = |at: u32| image.entry(&root, at).rule;
         Some(Asked {
             image,
             root_at,

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weir_engine::compile::{Options, compile};
-use weir_engine::image::layout::{Entry, root_number};
+use weir_engine::image::layout::root_number;
 use weir_engine::image::{Aligned, Image};
 use weir_engine::lookup::Key;
 use weir_engine::packet::{Arrival, build, settle};
@@ -90,15 +90,13 @@ fn ask(images: &[&[u8]], model: &Policy, keys: &[Key]) -> anyhow::Result<Vec<(Ve
     for _ in 0..PASSES {
         for (image, (found, times)) in images.iter().zip(&mut found) {
             let searcher = image.searcher(image.header().roots[root]);
-            let entries_at = searcher.root().entries_at;
             let began = Instant::now();
             for (key, found) in keys.iter().zip(found.iter_mut()) {
                 *found = searcher.first(key);
             }
             times.push(began.elapsed().as_nanos() as f64 / keys.len() as f64);
             for position in found {
-                let at = entries_at + *position * size_of::<Entry>() as u32;
-                *position = image.read::<Entry>(at).rule;
+                *position = image.entry(searcher.root(), *position).rule;
             }
         }
     }
