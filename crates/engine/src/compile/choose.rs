@@ -27,13 +27,15 @@ pub fn replicas_max(terms: usize, lean: bool) -> u128 {
     }
 }
 
-/// What looking into a table costs in eBPF, in nanoseconds: when the slot is empty, for the first
-/// line of a group, for each record. Only what they are to each other matters.
+/// What looking into a table costs, in nanoseconds: when the slot is empty, for the first line of a
+/// group, for each record. Only what they are to each other matters.
 const PROBE_COST: f64 = 12.0;
+/// The first where records are of prefixes, of which four are in a line, and are compared at once.
+const PROBE_COST_PREFIXES: f64 = 20.0;
 const GROUP_COST: f64 = 15.0;
 const RECORD_COST: f64 = 5.0;
 /// What a copy of a record takes from the worth of serving it.
-const COPY_COST: f64 = 0.15;
+const COPY_COST: f64 = 0.05;
 /// The same where little room matters.
 const COPY_COST_LEAN: f64 = 1.0;
 /// Packets that cuts are tried with.
@@ -209,6 +211,7 @@ pub struct Chooser<'s> {
     family: Family,
     /// What a copy of a record takes from the worth of serving it.
     copy_cost: f64,
+    probe_cost: f64,
     replicas_max: u128,
     /// Scores are found by so many threads. What they are does not depend on it.
     scorers: Vec<Scorer>,
@@ -248,6 +251,10 @@ impl<'s> Chooser<'s> {
             copy_cost: match layers.lean {
                 true => COPY_COST_LEAN,
                 false => COPY_COST,
+            },
+            probe_cost: match sample.iter().all(|item| item.is_of_prefixes(layers.family)) {
+                true => PROBE_COST_PREFIXES,
+                false => PROBE_COST,
             },
             scorers: (0..layers.threads.max(1)).map(|_| scorer()).collect(),
         }
@@ -427,6 +434,6 @@ impl<'s> Chooser<'s> {
             let records = (met(*slot) * self.scale).min(GROUP_MAX as f64);
             compared += RECORD_COST * records + GROUP_COST * records.min(1.0);
         }
-        served / (PROBE_COST + compared / self.packets.len() as f64)
+        served / (self.probe_cost + compared / self.packets.len() as f64)
     }
 }

@@ -34,7 +34,7 @@ const ROWS_MAX: usize = 4 << 20;
 pub const TABLE_COST: f64 = 30.0;
 /// The same where it makes a chunk smaller that is looked through whole: what packets read there
 /// is in near caches.
-const TABLE_COST_NEAR: f64 = 8.0;
+const TABLE_COST_NEAR: f64 = 11.0;
 /// Terms that are too many for bit vectors as long as a table takes some of them.
 const REST_MANY: usize = 4096;
 /// What one more word of bit vectors costs.
@@ -411,8 +411,9 @@ fn fill(
         taken.extend(own.iter().map(|slot| (*slot, number as u32)));
     }
     taken.sort_unstable();
-    let prefixes = |item: &Item| item.folded && item.address.iter().all(|a| is_prefix(*a));
-    let packed = family == Family::V4 && taken.iter().all(|t| prefixes(&open[t.1 as usize]));
+    let packed = taken
+        .iter()
+        .all(|t| open[t.1 as usize].is_of_prefixes(family));
     let size = match family {
         Family::V4 if packed => 16,
         Family::V4 => 32,
@@ -479,6 +480,11 @@ impl Filled {
 }
 
 impl Item {
+    /// Whether its record may be one of prefixes.
+    pub fn is_of_prefixes(&self, family: Family) -> bool {
+        family == Family::V4 && self.folded && self.address.iter().all(|a| is_prefix(*a))
+    }
+
     /// Adds its record of so many bytes.
     pub fn record(&self, size: u32, position: u32, out: &mut Vec<u8>) {
         match size {

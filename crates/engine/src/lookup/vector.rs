@@ -65,6 +65,21 @@ impl<'b> Vector<'b> {
         }
     }
 
+    /// A number at an offset, by a load that stays one: of the loads of four slots the compiler
+    /// would make one instruction that gathers, and that takes longer.
+    #[inline(always)]
+    fn alone(self, at: u32) -> u32 {
+        debug_assert!(at as usize + size_of::<u32>() <= self.bytes.len());
+        let number: u32;
+        // SAFETY: as of `at`; nothing is written.
+        unsafe {
+            std::arch::asm!("mov {0:e}, dword ptr [{1} + {2}]",
+                lateout(reg) number, in(reg) self.bytes.as_ptr(), in(reg) u64::from(at),
+                options(pure, readonly, nostack, preserves_flags));
+        }
+        number
+    }
+
     /// Asks for the line at an offset.
     #[inline(always)]
     fn prefetch(self, at: u32) {

@@ -85,7 +85,7 @@ impl Slot {
     #[inline(always)]
     pub(super) fn of(vector: Vector<'_>, table: &Table, number: u32) -> Self {
         Slot {
-            slot: vector.at(table.slots_at + (number & !3)),
+            slot: vector.alone(table.slots_at + (number & !3)),
             bit: number & 3,
         }
     }

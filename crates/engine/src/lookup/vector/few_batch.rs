@@ -52,13 +52,10 @@ impl Vector<'_> {
         }
     }
 
-    /// The slots of a packet. Up to four are asked in scalar code: a vector of them takes longer.
+    /// The slots of a packet, by one vector with the tables in its lanes.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
     #[inline]
     fn slots_by<const TABLES: usize>(self, few: &Few, lanes: &Lanes, key: &Key) -> [Slot; TABLES] {
-        if TABLES <= SINGLE {
-            return self.slots_of::<TABLES>(few, key);
-        }
         let mut numbers = [0u32; FEW];
         // SAFETY: eight numbers.
         unsafe { _mm256_storeu_si256(numbers.as_mut_ptr().cast(), lanes.numbers(key)) };
@@ -83,7 +80,11 @@ impl Vector<'_> {
         let mut ahead: [Option<&Ready<'_>>; BATCH] = [None; BATCH];
         let mut rows = [[std::ptr::null(); ROWS_MAX]; BATCH];
         for (slots, key) in slots.iter_mut().zip(keys) {
-            *slots = self.slots_by::<TABLES>(few, &parts.lanes, key);
+            // Of up to four, a vector takes longer than scalar code, which is all in this place.
+            *slots = match TABLES {
+                ..=SINGLE => self.slots_of::<TABLES>(few, key),
+                _ => self.slots_by::<TABLES>(few, &parts.lanes, key),
+            };
             for (slot, table) in slots.iter().zip(&few.tables) {
                 self.prefetch(slot.group(table));
             }
