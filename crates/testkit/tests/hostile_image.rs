@@ -4,13 +4,14 @@
 //! that every other check has to stand on its own. What `from_bytes` lets through is then walked.
 
 use fastrand::Rng;
+use std::mem::offset_of;
 use weir_engine::compile::{Options, compile};
-use weir_engine::image::layout::CHECKSUM_AT;
+use weir_engine::image::layout::{CHECKSUM_AT, Chunk, FOLD_PORTS, Fold, Root, root_number};
 use weir_engine::image::{Image, checksum};
 use weir_engine::run::{Reference, Runner};
 use weir_policy::eval::Passage;
-use weir_policy::model::{Family, Hook};
-use weir_testkit::random::{PacketSource, Shape, policy};
+use weir_policy::model::{Family, Hook, Table};
+use weir_testkit::random::{PacketSource, Shape, boxes, policy};
 use weir_testkit::seeds::seeds;
 
 const HOOKS: [Hook; 3] = [Hook::Prerouting, Hook::Input, Hook::Output];
@@ -39,6 +40,10 @@ fn damage(image: &mut [u8], rng: &mut Rng) {
             }
         }
     }
+    seal(image);
+}
+
+fn seal(image: &mut [u8]) {
     let sum = checksum(image);
     image[CHECKSUM_AT..CHECKSUM_AT + 8].copy_from_slice(&sum.to_le_bytes());
 }
@@ -100,4 +105,26 @@ fn every_truncation_is_refused() {
             "{length} bytes"
         );
     }
+}
+
+#[test]
+fn classes_by_port_without_pairs_are_refused() {
+    let policy = boxes::policy(1, Family::V4, 1000);
+    let mut image = compile(&policy, &Options::default())
+        .expect("compiles")
+        .image;
+    let number = root_number(Family::V4, Hook::Forward, Table::Filter).expect("a root");
+    let whole = Image::from_bytes(&image).expect("valid");
+    let root: Root = whole.read(whole.header().roots[number]);
+    let chunk: Chunk = whole.read(root.chunks_at);
+    assert!(
+        chunk.fold.used & FOLD_PORTS != 0 && chunk.fold.direct_at[0] != 0,
+        "{chunk:?}"
+    );
+    // Vectors took the classes for places among pairs, of which there were none.
+    let at = root.chunks_at as usize + offset_of!(Chunk, fold) + offset_of!(Fold, used);
+    let used = chunk.fold.used & !FOLD_PORTS;
+    image[at..at + 4].copy_from_slice(&used.to_le_bytes());
+    seal(&mut image);
+    assert!(Image::from_bytes(&image).is_err(), "what `used` leaves out");
 }

@@ -190,7 +190,10 @@ impl Checker<'_, '_> {
             }
         }
         let mut pairs = 0;
-        if fold.used & FOLD_PORTS != 0 {
+        // Walkers go by either; without pairs, classes by port lead nowhere.
+        let with_ports = fold.used & FOLD_PORTS != 0;
+        hold(with_ports || fold.direct_at == [0; 2], "classes by port")?;
+        if with_ports {
             let [source, destination] = &fold.ports;
             self.port_map(source)?;
             self.port_map(destination)?;
