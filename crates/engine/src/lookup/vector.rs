@@ -11,6 +11,7 @@ mod batch;
 mod few;
 mod few_batch;
 mod groups;
+mod ranges;
 mod rows;
 
 pub use few::Few;

@@ -54,6 +54,11 @@ impl Vector<'_> {
         for place in work.halves[0].all() {
             self.prefetch(*place);
         }
+        for place in work.ranges[0].all() {
+            // Two records in a line; most groups have four at most.
+            self.prefetch(*place);
+            self.prefetch(*place + 64);
+        }
         let mut rows = [[std::ptr::null(); ROWS_MAX]; BATCH];
         // The chunk of each packet, where it is the only one it can meet.
         let mut ahead: [Option<&Ready<'_>>; BATCH] = [None; BATCH];

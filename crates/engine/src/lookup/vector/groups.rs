@@ -7,7 +7,7 @@
 use super::Vector;
 use crate::image::layout::{HashTable, SLOT_FILTER, SLOT_OFFSET, TABLES_MAX};
 use crate::lookup::ready::Services;
-use crate::lookup::{FACTORS, Key, NONE};
+use crate::lookup::{FACTORS, Key};
 use std::arch::x86_64::{
     __m256i, __m512i, _bzhi_u32, _mm_cvtsi32_si128, _mm_cvtsi128_si64, _mm_extract_epi32,
     _mm_extract_epi64, _mm_insert_epi32, _mm_min_epu64, _mm256_add_epi32, _mm256_and_si256,
@@ -15,13 +15,12 @@ use std::arch::x86_64::{
     _mm256_extracti128_si256, _mm256_inserti128_si256, _mm256_loadu_si256,
     _mm256_maskz_compress_epi32, _mm256_min_epu32, _mm256_min_epu64, _mm256_set1_epi32,
     _mm256_storeu_si256, _mm512_add_epi64, _mm512_and_si512, _mm512_castsi512_si256,
-    _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask, _mm512_cvtepi64_epi32, _mm512_cvtepu32_epi64,
-    _mm512_extracti64x4_epi64, _mm512_loadu_si512, _mm512_mask_blend_epi64, _mm512_mask_min_epu64,
-    _mm512_mask_test_epi64_mask, _mm512_mask_testn_epi64_mask, _mm512_maskz_loadu_epi64,
-    _mm512_mullo_epi64, _mm512_permutex2var_epi64, _mm512_permutexvar_epi64, _mm512_rorv_epi64,
-    _mm512_set_epi64, _mm512_set1_epi64, _mm512_set4_epi32, _mm512_set4_epi64, _mm512_shuffle_epi8,
-    _mm512_shuffle_epi32, _mm512_shufflelo_epi16, _mm512_slli_epi64, _mm512_srli_epi64,
-    _mm512_srlv_epi32, _mm512_srlv_epi64, _mm512_sub_epi16, _mm512_sub_epi32, _mm512_sub_epi64,
+    _mm512_cvtepi64_epi32, _mm512_cvtepu32_epi64, _mm512_extracti64x4_epi64, _mm512_loadu_si512,
+    _mm512_mask_blend_epi64, _mm512_mask_min_epu64, _mm512_mask_test_epi64_mask,
+    _mm512_mask_testn_epi64_mask, _mm512_maskz_loadu_epi64, _mm512_mullo_epi64,
+    _mm512_permutex2var_epi64, _mm512_permutexvar_epi64, _mm512_rorv_epi64, _mm512_set1_epi64,
+    _mm512_set4_epi32, _mm512_set4_epi64, _mm512_shuffle_epi8, _mm512_shuffle_epi32,
+    _mm512_slli_epi64, _mm512_srli_epi64, _mm512_srlv_epi32, _mm512_srlv_epi64, _mm512_sub_epi64,
     _mm512_test_epi64_mask, _mm512_xor_si512,
 };
 use std::mem::MaybeUninit;
@@ -329,7 +328,7 @@ impl Vector<'_> {
             return best;
         }
         // SAFETY: as above.
-        unsafe { self.first_in_ranges(groups, key, rows, best) }
+        unsafe { self.first_in_ranges(groups.ranges.all(), key, rows, best) }
     }
 
     /// `VECTORS`: of the row of services.
@@ -441,62 +440,6 @@ impl Vector<'_> {
         // Of first lanes is said something too, which nobody reads.
         let held = holding::<VECTORS>(records, 0xff, own, row);
         _mm512_mask_min_epu64(best, held, best, records)
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
-    #[inline(never)]
-    fn first_in_ranges(self, groups: &Groups, key: &Key, rows: &[u32; 3], last: u32) -> u32 {
-        groups.ranges.all().iter().fold(last, |best, place| {
-            best.min(self.group_of_ranges(place & !15, place & 15, key, rows))
-        })
-    }
-
-    /// The first position of a group of `layout::Record4` that holds, two records at once.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
-    #[inline]
-    pub(super) fn group_of_ranges(
-        self,
-        at: u32,
-        count: u32,
-        key: &Key,
-        services: &[u32; 3],
-    ) -> u32 {
-        // Each field twice: in the place of its first value, and of last less first.
-        let address = |side: usize| (u64::from(key.address[side] as u32) * 0x1_0000_0001) as i64;
-        let (source, destination) = (address(0), address(1));
-        let [low, high] = key.port.map(|port| i64::from(port) * 0x1_0001);
-        let ports = low | high << 32;
-        let own = _mm512_set_epi64(0, ports, destination, source, 0, ports, destination, source);
-        let mut first = 0;
-        while first < count {
-            let two = count - first > 1;
-            let from = self.bytes.as_ptr().wrapping_add((at + first * 32) as usize);
-            let lanes = if two { 0xff } else { 0x0f };
-            // SAFETY: only lanes of records that the group has are read.
-            let records = unsafe { _mm512_maskz_loadu_epi64(lanes, from.cast()) };
-            let wide = _mm512_sub_epi32(own, _mm512_shuffle_epi32::<0b10_10_00_00>(records));
-            let wide = u32::from(_mm512_cmple_epu32_mask(wide, records));
-            let narrow = _mm512_sub_epi16(own, _mm512_shufflelo_epi16::<0b10_10_00_00>(records));
-            let narrow = _mm512_cmple_epu16_mask(narrow, records);
-            for number in 0..1 + u32::from(two) {
-                let addresses = wide >> (number * 8) & 0b1010 == 0b1010;
-                let ports = narrow >> (number * 16) & 0b1010 << 8 == 0b1010 << 8;
-                let record = at + (first + number) * 32;
-                if addresses && ports && self.served(self.at(record + 28), services) {
-                    return self.at(record + 24);
-                }
-            }
-            first += 2;
-        }
-        NONE
-    }
-
-    /// Whether a service's bit is set in all rows.
-    #[inline(always)]
-    fn served(self, service: u32, services: &[u32; 3]) -> bool {
-        let word = |row: u32| self.at::<u64>(row + (service >> 6) * 8);
-        let all = word(services[0]) & word(services[1]) & word(services[2]);
-        all >> (service & 63) & 1 != 0
     }
 }
 
