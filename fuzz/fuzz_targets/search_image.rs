@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 use weir_engine::compile::{Options, compile};
 use weir_engine::image::layout::{
-    AddressMap, CHECKSUM_AT, Chunk, Fold, HashTable, Header, Leaf, Root, Split, root_number,
+    CHECKSUM_AT, Chunk, Fold, HashTable, Header, Leaf, Root, Split, root_number,
 };
 use weir_engine::image::{Aligned, Image, checksum};
 use weir_engine::lookup::{Key, Lookup};
@@ -25,22 +25,33 @@ const KEYS: usize = 39;
 struct Made {
     image: Vec<u8>,
     number: usize,
+    root: Root,
+    /// Bytes of a record of its first table; 0 without.
+    record: u32,
     keys: Vec<Key>,
     /// Words of structures.
     places: Vec<u32>,
 }
 
 static MADE: LazyLock<Vec<Made>> = LazyLock::new(|| {
-    let v4 =
-        [200, 1200, 1300, 2500, 6000].map(|rules| boxes::policy(rules.into(), Family::V4, rules));
-    let v6 = [600, 1500].map(|rules| boxes::policy(rules.into(), Family::V6, rules));
+    let v4 = [200, 1200, 6000].map(|rules| boxes::policy(rules.into(), Family::V4, rules));
+    let v6 = [600, 3000].map(|rules| boxes::policy(rules.into(), Family::V6, rules));
+    // Few and many tables, records of prefixes and of ranges, bits alone and a split tree.
     let sources = [1200, 9000].map(|rules| boxes::sources(rules.into(), rules));
-    let policies = v4.into_iter().chain(v6).chain(sources);
+    let kinds = [1, 5].map(|width| boxes::kinds(1, 6000, width));
+    let stairs = [boxes::stairs(1, 4300)];
+    let policies = v4
+        .into_iter()
+        .chain(v6)
+        .chain(sources)
+        .chain(kinds)
+        .chain(stairs);
     let made: Vec<Made> = policies.map(|policy| made(&policy)).collect();
-    assert!(
-        made.iter().any(|made| made.places.len() > 200),
-        "tables and chunks"
-    );
+    for record in [16, 32, 64] {
+        assert!(made.iter().any(|made| made.record == record), "{record}");
+    }
+    assert!(made.iter().any(|made| made.root.tables > 4), "many tables");
+    assert!(made.iter().any(|made| made.root.splits > 0), "a split tree");
     made
 });
 
@@ -55,10 +66,18 @@ fn made(policy: &Policy) -> Made {
     let keys = packets
         .map(|packet| Key::of(&packet, CtState::New, |_| 0))
         .collect();
-    let places = places(&Image::from_bytes(&image).expect("valid"), number);
+    let whole = Image::from_bytes(&image).expect("valid");
+    let root: Root = whole.read(whole.header().roots[number]);
+    let record = match root.tables {
+        0 => 0,
+        _ => whole.read::<HashTable>(root.tables_at).record,
+    };
+    let places = places(&whole, number);
     Made {
         image,
         number,
+        root,
+        record,
         keys,
         places,
     }
@@ -86,7 +105,6 @@ fn places(image: &Image, number: usize) -> Vec<u32> {
         let leaf: Leaf = image.read(root.leaves_at + number * size_of::<Leaf>() as u32);
         add(leaf.chunks_at, leaf.chunks, size_of::<Chunk>());
     }
-    const { assert!(size_of::<Chunk>() > size_of::<AddressMap>()) };
     places
 }
 

@@ -37,6 +37,7 @@ static __always_inline __u32 lane_brief(__u32 word)
 {
 	__u32 verdict = word >> WEIR_BRIEF_VERDICT;
 
+	_Static_assert(WEIR_BRIEF_VERDICT == WEIR_LANE_DECIDED, "what is decided");
 	return verdict == WEIR_BRIEF_HOT_DROP ? 0 : verdict;
 }
 

@@ -323,7 +323,7 @@ __noinline int weir_count_all(struct walk *w, __u32 rules_at, __u32 rules)
 /* Run the tests of the entry at the cursor; if all hold, its operations. */
 __noinline int weir_meet(struct walk *w)
 {
-	__u32 tests, tests_at, ops, ops_at;
+	__u32 number, tests, tests_at, ops, ops_at;
 	const struct weir_root *root;
 	const struct weir_entry *e;
 	const __u8 *image;
@@ -334,8 +334,8 @@ __noinline int weir_meet(struct walk *w)
 	if (!image)
 		return WEIR_VERDICT_DROP;
 	root = IMAGE_AT(struct weir_root, image, image_mask(), w->cursor.root_at);
-	tests = entry_word(image, image_mask(), root, w->cursor.position);
-	e = IMAGE_AT(struct weir_entry, image, image_mask(), entry_place(root, tests));
+	number = entry_word(image, image_mask(), root, w->cursor.position);
+	e = IMAGE_AT(struct weir_entry, image, image_mask(), entry_place(root, number));
 	tests = e->tests;
 	tests_at = e->tests_at;
 	for (int i = 0; i < WEIR_TESTS_MAX; i++) {

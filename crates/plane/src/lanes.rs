@@ -6,38 +6,23 @@
 //! rules, marks or states that later hooks must see, rules that make states. Where rules make
 //! states as IPFilter does, it is that of their packets (`bpf/lane_learned.h`), at PREROUTING too.
 
-use weir_engine::image::brief::entry_at;
+use weir_engine::image::brief::{brief, entry_at};
 use weir_engine::image::layout::{self, Entry, Header, Root, Test, root_number};
+use weir_engine::image::read;
 use weir_policy::model::{Family, Hook, Table};
-use zerocopy::FromBytes;
 
 use crate::abi::{LANE_CLASSES, LANE_STATES, LANE_TRACK, Lane};
 use crate::hooks;
 
 /// `enum weir_verdict`.
 const ACCEPT: u8 = 1;
-/// The same.
-const DROP: u8 = 2;
-/// `WEIR_LANE_DECIDED`.
-const DECIDED: u32 = 30;
-
-/// A structure of the image; `None` outside it.
-fn at<T: FromBytes>(image: &[u8], offset: u32) -> Option<T> {
-    let bytes = image.get(offset as usize..)?;
-    T::read_from_prefix(bytes).ok().map(|(value, _)| value)
-}
 
 /// The only entry of a root, when it does nothing but count one rule and decide. All packets meet
 /// it, because the last entry of a root has no conditions.
 fn only_entry(image: &[u8], root: u32) -> Option<Entry> {
-    let root: Root = at(image, root)?;
+    let root: Root = read(image, root)?;
     let entry = entry_at(image, &root, 0)?;
-    let plain = root.entries == 1
-        && entry.tests == 0
-        && entry.ops == 0
-        && entry.rules == 1
-        && entry.flags == 0;
-    (plain && [ACCEPT, DROP].contains(&entry.verdict)).then_some(entry)
+    (root.entries == 1 && entry.rules == 1 && brief(&entry).is_some()).then_some(entry)
 }
 
 /// The rule of a table that does nothing but count and accept: its chain policy.
@@ -48,8 +33,9 @@ fn only_counts(image: &[u8], root: u32) -> Option<u32> {
 
 /// What one rule decides for all packets that meet a root, as `lane.h` reads it; 0: nothing.
 fn decided(image: &[u8], root: u32) -> u32 {
-    let entry = only_entry(image, root).filter(|entry| entry.rule < 1 << DECIDED);
-    entry.map_or(0, |entry| u32::from(entry.verdict) << DECIDED | entry.rule)
+    only_entry(image, root)
+        .and_then(|entry| brief(&entry))
+        .unwrap_or(0)
 }
 
 /// Where a hook has no other list than one of IPFilter that begins with the look at states, as
@@ -65,9 +51,9 @@ fn states(image: &[u8], header: &Header, bits: u32, family: Family, hook: Hook) 
     if !of_ipf || checked || !alone || bits & more != 0 || root(Table::Filter) == 0 {
         return None;
     }
-    let list: Root = at(image, root(Table::Filter))?;
+    let list: Root = read(image, root(Table::Filter))?;
     let first = entry_at(image, &list, 0)?;
-    let test: Test = at(image, first.tests_at)?;
+    let test: Test = read(image, first.tests_at)?;
     let looks = (first.tests, first.ops, first.rules) == (1, 0, 1)
         && first.flags == layout::FLAG_AS_LEARNED
         && (test.kind, test.negate) == (layout::TEST_LEARNED, 0);
@@ -113,7 +99,7 @@ fn lane(image: &[u8], header: &Header, bits: u32, family: Family, hook: Hook) ->
 
 /// The lanes of an image, in the order of `weir_control.lanes`.
 pub fn of(image: &[u8], bits: u32) -> [Lane; 8] {
-    let header: Option<Header> = at(image, 0);
+    let header: Option<Header> = read(image, 0);
     let mut lanes = [Lane::default(); 8];
     let Some(header) = header else {
         return lanes;

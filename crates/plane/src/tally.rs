@@ -11,8 +11,9 @@ use weir_engine::image::brief::entry_at;
 use weir_engine::image::layout::{
     self, FLAG_STANDING, Header, Root, TEST_PROPOSED, Test, VERDICT_HOT_DROP, root_number,
 };
+use weir_engine::image::read;
 use weir_policy::model::{Family, Hook, Table};
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
+use zerocopy::{FromZeros, IntoBytes};
 
 use crate::abi::{Control, LANE_STATES, Lane, SCRATCH_COUNT, Tally as Raw};
 use crate::error::Result;
@@ -101,11 +102,6 @@ struct Lists {
     /// Counters that count other things.
     others: BTreeSet<u32>,
     any: bool,
-}
-
-fn read<T: FromBytes>(image: &[u8], at: u32) -> Option<T> {
-    let bytes = image.get(at as usize..)?;
-    T::read_from_prefix(bytes).ok().map(|(value, _)| value)
 }
 
 impl Lists {

@@ -211,6 +211,7 @@ pub struct Chooser<'s> {
     family: Family,
     /// What a copy of a record takes from the worth of serving it.
     copy_cost: f64,
+    /// What looking into a table costs when the slot is empty.
     probe_cost: f64,
     replicas_max: u128,
     /// Scores are found by so many threads. What they are does not depend on it.

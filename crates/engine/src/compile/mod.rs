@@ -506,12 +506,12 @@ impl RootMaker<'_> {
         }
         let count = entries.len() as u32;
         // Where single rules are changed, tests are switched on and off in entries.
-        let brief_at = match brief::in_brief(&entries) {
-            Some((words, written)) if place.is_none() => {
+        let brief_at = match place {
+            None => brief::in_brief(&entries).map_or(0, |(words, written)| {
                 entries = written;
                 self.writer.section(words.as_bytes())
-            }
-            _ => 0,
+            }),
+            Some(_) => 0,
         };
         layout::Root {
             entries_at: self.writer.section(entries.as_bytes()),

@@ -5,17 +5,17 @@
 //! that is written out, with its number among those. Twin: `plane/bpf/image.h`.
 
 use super::layout::{Entry, Root, VERDICT_HOT_DROP};
-use zerocopy::FromBytes;
+use super::read;
 
 /// Where the highest two bits begin.
-pub const BRIEF_VERDICT: u32 = 30;
+const BRIEF_VERDICT: u32 = 30;
 /// [`VERDICT_HOT_DROP`] in the highest two bits; no rule counts.
-pub const BRIEF_HOT_DROP: u32 = 3 << BRIEF_VERDICT;
+const BRIEF_HOT_DROP: u32 = 3 << BRIEF_VERDICT;
 /// The other bits.
-pub const BRIEF_NUMBER: u32 = (1 << BRIEF_VERDICT) - 1;
+const BRIEF_NUMBER: u32 = (1 << BRIEF_VERDICT) - 1;
 
 /// The word of an entry that fits one.
-fn brief(entry: &Entry) -> Option<u32> {
+pub fn brief(entry: &Entry) -> Option<u32> {
     let simple = entry.flags == 0 && entry.reject == 0 && entry.tests == 0 && entry.ops == 0;
     match (entry.verdict, entry.rules) {
         (verdict @ 1..=2, 1) if simple && entry.rule <= BRIEF_NUMBER => {
@@ -44,7 +44,7 @@ pub fn in_brief(entries: &[Entry]) -> Option<(Vec<u32>, Vec<Entry>)> {
 }
 
 /// The entry that a word stands for; `None` where it is written out.
-pub fn from_brief(word: u32) -> Option<Entry> {
+fn from_brief(word: u32) -> Option<Entry> {
     let verdict = (word >> BRIEF_VERDICT) as u8;
     match verdict {
         0 => None,
@@ -66,20 +66,19 @@ pub fn entry_at(image: &[u8], root: &Root, position: u32) -> Option<Entry> {
     let number = match root.brief_at {
         0 => position,
         at => {
-            let word: u32 = read(image, at as usize + position as usize * size_of::<u32>())?;
+            let word = read(image, place(at, position, size_of::<u32>())?)?;
             if let Some(entry) = from_brief(word) {
                 return Some(entry);
             }
             word
         }
     };
-    let at = root.entries_at as usize + number as usize * size_of::<Entry>();
-    read(image, at)
+    read(image, place(root.entries_at, number, size_of::<Entry>())?)
 }
 
-fn read<T: FromBytes>(image: &[u8], at: usize) -> Option<T> {
-    let (value, _) = T::read_from_prefix(image.get(at..)?).ok()?;
-    Some(value)
+/// The offset of one of many structures; `None` beyond all images.
+fn place(at: u32, number: u32, size: usize) -> Option<u32> {
+    at.checked_add(number.checked_mul(size as u32)?)
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ mod dynamic;
 mod vectors;
 mod walk;
 
-use super::brief;
+use super::brief::entry_at;
 use super::layout::{ALIGN, Entry, Header, MAGIC, Root, VERSION};
+use super::read;
 use zerocopy::FromBytes;
 
 /// Why bytes are not an image.
@@ -74,15 +75,11 @@ impl<'b> Image<'b> {
 
     /// Reads a structure; zero beyond the end, which checked offsets never reach.
     pub fn read<T: FromBytes + Copy>(&self, at: u32) -> T {
-        let found = self
-            .bytes
-            .get(at as usize..)
-            .and_then(|b| T::read_from_prefix(b).ok());
-        found.map_or_else(T::new_zeroed, |(value, _)| value)
+        read(self.bytes, at).unwrap_or_else(T::new_zeroed)
     }
 
     /// The entry of a root at a position.
     pub fn entry(&self, root: &Root, position: u32) -> Entry {
-        brief::entry_at(self.bytes, root, position).unwrap_or_default()
+        entry_at(self.bytes, root, position).unwrap_or_default()
     }
 }

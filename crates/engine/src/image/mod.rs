@@ -21,6 +21,13 @@ pub use aligned::Aligned;
 pub use check::{Error, Image};
 
 use layout::{CHECKSUM_AT, LOADED_AT};
+use zerocopy::FromBytes;
+
+/// A structure at an offset; `None` outside the bytes.
+pub fn read<T: FromBytes>(bytes: &[u8], at: u32) -> Option<T> {
+    let (value, _) = T::read_from_prefix(bytes.get(at as usize..)?).ok()?;
+    Some(value)
+}
 
 /// FNV-1a over 64-bit words (the length is a multiple of 64), leaving out the checksum's own
 /// field and what the loader writes.

@@ -77,6 +77,69 @@ pub fn sources(seed: u64, rules: u32) -> Policy {
     })
 }
 
+/// A policy of IPv4 rules that are narrow in one of six fields or pairs of fields, so that each
+/// kind has a table of its own. `width`: addresses of a range; a power of two makes them prefixes.
+pub fn kinds(seed: u64, rules: u32, width: u32) -> Policy {
+    policy_of(seed, Family::V4, rules, |id, family, rng| {
+        let mut addresses = |count: u32| {
+            let first = 0x0a00_0000 + rng.u32(..count) * width.next_power_of_two();
+            addresses(first, width)
+        };
+        // Of pairs, one field alone has too few values for a table.
+        let (one, few) = (
+            [addresses(1 << 16), addresses(1 << 16)],
+            [addresses(64), addresses(64)],
+        );
+        let ports = |count: u16, rng: &mut Rng| RangeSet::one(rng.u16(1..=count));
+        let own = match id % 6 {
+            0 => vec![Cond::Src(one[0].clone())],
+            1 => vec![Cond::Dst(one[1].clone())],
+            2 => vec![Cond::SrcPort(ports(u16::MAX, rng))],
+            3 => vec![Cond::DstPort(ports(u16::MAX, rng))],
+            4 => vec![Cond::Src(few[0].clone()), Cond::Dst(few[1].clone())],
+            _ => vec![Cond::Src(few[0].clone()), Cond::DstPort(ports(64, rng))],
+        };
+        about_tcp(own, rule(id, family, rng))
+    })
+}
+
+/// A policy of IPv4 rules that are wide in four fields, which overlap like stairs: no table holds
+/// them.
+pub fn stairs(seed: u64, rules: u32) -> Policy {
+    policy_of(seed, Family::V4, rules, |id, family, rng| {
+        let address = |step: u32| addresses(0x0a00_0000 + id * step, 1 << 20);
+        let port = |step: u16| {
+            let first = (id as u16).wrapping_mul(step) % 30_000;
+            RangeSet::range(first, first + 20_000)
+        };
+        let own = vec![
+            Cond::Src(address(4096)),
+            Cond::Dst(address(2048)),
+            Cond::SrcPort(port(3)),
+            Cond::DstPort(port(7)),
+        ];
+        about_tcp(own, rule(id, family, rng))
+    })
+}
+
+/// So many IPv4 addresses.
+fn addresses(first: u32, width: u32) -> AddrMatch {
+    AddrMatch::Ranges(RangeSet::range(first.into(), (first + width - 1).into()))
+}
+
+/// The rule with other tests: these, of TCP.
+fn about_tcp(own: Vec<Cond>, rule: Rule) -> Rule {
+    let test = |cond| Test {
+        negate: false,
+        cond,
+    };
+    let own = own.into_iter().chain([Cond::Proto(RangeSet::one(6))]);
+    Rule {
+        tests: own.map(test).collect(),
+        ..rule
+    }
+}
+
 /// Packets from one address.
 pub fn source(address: u32) -> Test {
     Test {

@@ -1,16 +1,15 @@
 //! Following everything that a walker could follow.
 
 use super::{Error, Image};
-use crate::image::brief::from_brief;
+use crate::image::brief::entry_at;
 use crate::image::layout::{
     ALIGN, AddressMap, CHUNK_FLAGS_MAX, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC,
     DIM_SRC_PORT, Entry, FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING, FLAG_VERDICT,
-    FOLD_APART, Fold, HashTable, IpfWith, LENGTH_MAX, Leaf, Learner, Lifetimes, Map, OPS_MAX, Op,
-    Pattern, Prefixes4, RULES_MAX, Record4, Record6, Root, SERVICES_MAX, SLOT_FILTER, SPLITS_MAX,
-    STEPS_MAX, Split, TABLES_MAX, TEST_ASIDE, TEST_CT, TEST_DST_MASKED, TEST_HISTORY,
-    TEST_IPF_WITH, TEST_LAST, TEST_LEARN, TEST_LEARNED, TEST_LENGTH, TEST_SCTP, TEST_SPI,
-    TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test, filter_place, is_reject, slot_offset,
-    slot_records,
+    FOLD_APART, Fold, HashTable, IpfWith, Leaf, Learner, Lifetimes, Map, OPS_MAX, Op, Pattern,
+    Prefixes4, RULES_MAX, Record4, Record6, Root, SERVICES_MAX, SLOT_FILTER, SPLITS_MAX, STEPS_MAX,
+    Split, TABLES_MAX, TEST_ASIDE, TEST_CT, TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH,
+    TEST_LAST, TEST_LEARN, TEST_LEARNED, TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED,
+    TEST_TCP_MSS, TESTS_MAX, Test, filter_place, is_reject, slot_offset, slot_records,
 };
 use std::cell::Cell;
 
@@ -80,30 +79,13 @@ impl Checker<'_, '_> {
         let root: Root = self.image.read(at);
         hold(root.family == family, "a root's family")?;
         hold(root.entries > 0, "the number of entries")?;
+        self.array(root.entries_at, 1, 0, "entries")?;
         if root.brief_at != 0 {
             self.array(root.brief_at, root.entries, size_of::<u32>(), "entries")?;
         }
         for position in 0..root.entries {
-            let number = match root.brief_at {
-                0 => position,
-                at => self.image.read(at + position * 4),
-            };
-            let entry = match from_brief(number) {
-                Some(entry) => entry,
-                None => {
-                    // No image has more, and offsets stay within 32 bits.
-                    hold(
-                        number as usize <= LENGTH_MAX / size_of::<Entry>(),
-                        "an entry",
-                    )?;
-                    let at = root
-                        .entries_at
-                        .saturating_add(number * size_of::<Entry>() as u32);
-                    self.array(at, 1, size_of::<Entry>(), "entries")?;
-                    self.image.read(at)
-                }
-            };
-            self.entry(&root, position, &entry)?;
+            let entry = entry_at(self.image.bytes(), &root, position);
+            self.entry(&root, position, &entry.ok_or(Error::Bounds("entries"))?)?;
         }
         hold(root.tables as usize <= TABLES_MAX, "the number of tables")?;
         hold(root.packed <= 1, "the form of tables")?;
