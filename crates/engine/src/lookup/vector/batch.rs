@@ -49,7 +49,6 @@ impl Vector<'_> {
         (keys, out): (&[Key], &mut [u32]),
         work: &mut Work,
     ) {
-        let count = keys.len().min(BATCH);
         self.collect(&parts.lanes, keys, work);
         for place in work.halves[0].all() {
             self.prefetch(*place);
@@ -65,7 +64,9 @@ impl Vector<'_> {
         let mut served = [[every(0); VECTORS]; BATCH];
         let mut service_rows = [[0; 3]; BATCH];
         let mut best = [last; BATCH];
+        let mut pairs = [every(0); BATCH];
         for (at, key) in keys.iter().enumerate().take(BATCH) {
+            pairs[at] = pair(key);
             let classes = self.service_classes(services, key);
             ahead[at] = lone_chunk(parts, key);
             if let Some(chunk) = ahead[at] {
@@ -78,14 +79,18 @@ impl Vector<'_> {
         let [places, packets] = &work.halves;
         for (place, packet) in places.all().iter().zip(packets.all()) {
             let packet = *packet as usize % BATCH;
-            let own = pair(&keys[packet % count.max(1)]);
-            let found = self.first_of_half::<VECTORS>(*place, own, &served[packet], last);
+            let (own, row) = (pairs[packet], &served[packet]);
+            let found = self.first_of_half::<VECTORS>(*place, own, row, last);
             best[packet] = best[packet].min(found);
         }
         let [places, packets] = &work.ranges;
         for (place, packet) in places.all().iter().zip(packets.all()) {
             let packet = *packet as usize % BATCH;
-            let (key, rows) = (&keys[packet % count.max(1)], &service_rows[packet]);
+            // No packet is missing. A remainder, which would say so too, takes a division.
+            let Some(key) = keys.get(packet) else {
+                continue;
+            };
+            let rows = &service_rows[packet];
             let found = self.group_of_ranges(place & !15, place & 15, key, rows);
             best[packet] = best[packet].min(found);
         }
