@@ -179,6 +179,13 @@ fn tick(exponent: i32) -> String {
     }
 }
 
+/// In how many rows names stand that are so far apart, so that long ones do not meet.
+fn rows_of_names(names: &[String], step: f64) -> usize {
+    let longest = names.iter().map(|name| name.chars().count()).max();
+    let width = longest.unwrap_or(0) as f64 * 6.2 + 4.0;
+    ((width / step).ceil() as usize).clamp(1, 3)
+}
+
 fn draw(out: &mut String, panel: &Panel, top: f64) {
     let (low, high) = panel.decades();
     let bottom = top + HEIGHT;
@@ -215,15 +222,10 @@ fn draw(out: &mut String, panel: &Panel, top: f64) {
         &panel.unit,
     );
     let step = (right - LEFT) / panel.categories.len().max(1) as f64;
+    let rows = rows_of_names(&panel.categories, step);
     for (at, category) in panel.categories.iter().enumerate() {
         let middle = LEFT + (at as f64 + 0.5) * step;
-        // Many names stand in two rows, so that long ones do not meet.
-        let row = if panel.categories.len() > 14 {
-            at % 2
-        } else {
-            0
-        };
-        let below = bottom + 16.0 + row as f64 * 13.0;
+        let below = bottom + 16.0 + (at % rows) as f64 * 13.0;
         text(out, (middle, below), 11.0, "middle", "#222222", category);
         let count = panel.series.len() as f64;
         for (number, series) in panel.series.iter().enumerate() {
@@ -280,6 +282,13 @@ mod tests {
         assert_eq!(svg.matches("<circle").count(), 2, "{svg}");
         assert!(svg.contains("b&lt;c") && !svg.contains("none"), "{svg}");
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+    }
+
+    #[test]
+    fn names_that_would_meet_stand_in_rows() {
+        let names = |count: usize| vec!["acl1-blocks".to_owned(); count];
+        let rows = |count: usize| rows_of_names(&names(count), 860.0 / count as f64);
+        assert_eq!([4, 11, 12, 23, 24, 40].map(rows), [1, 1, 2, 2, 3, 3]);
     }
 
     #[test]

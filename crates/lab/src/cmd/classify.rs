@@ -5,7 +5,7 @@
 //! so does an answer that differs from the linear search: nobody wins by being wrong.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -134,10 +134,20 @@ fn one(options: &Options, weir: &Path, folder: &Path, family: &str, rules: usize
     Ok(answer)
 }
 
-/// What librte_acl takes for the same files. It may not be wrong either.
+/// What the program of librte_acl exits with where it can't build the rules.
+const CANNOT_BUILD: i32 = 3;
+
+/// What librte_acl takes for the same files, nothing where it can't build them. It may not be wrong
+/// either.
 fn rte_acl(program: &Path, folder: &Path) -> Result<Vec<(String, f64, f64)>> {
     let files = ["filters", "trace"].map(|name| folder.join(name).display().to_string());
-    let text = String::from_utf8(answer_of(program, &[&files[0], &files[1]])?)?;
+    let arguments = [files[0].as_str(), &files[1]];
+    let run = output_of(program, &arguments)?;
+    if run.status.code() == Some(CANNOT_BUILD) {
+        eprint!("{}", String::from_utf8_lossy(&run.stderr));
+        return Ok(Vec::new());
+    }
+    let text = String::from_utf8(succeeded(program, &arguments, run)?)?;
     let mut out = Vec::new();
     for line in text.lines() {
         let fields: Vec<&str> = line.split(',').collect();
@@ -151,14 +161,22 @@ fn rte_acl(program: &Path, folder: &Path) -> Result<Vec<(String, f64, f64)>> {
     Ok(out)
 }
 
-fn answer_of(weir: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
-    let run = Command::new(weir).args(arguments).output();
-    let run = run.with_context(|| format!("cannot run {}", weir.display()))?;
+fn answer_of(program: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
+    succeeded(program, arguments, output_of(program, arguments)?)
+}
+
+fn output_of(program: &Path, arguments: &[&str]) -> Result<Output> {
+    let run = Command::new(program).args(arguments).output();
+    run.with_context(|| format!("cannot run {}", program.display()))
+}
+
+/// What a program printed, or an error with what it said.
+fn succeeded(program: &Path, arguments: &[&str], run: Output) -> Result<Vec<u8>> {
     if !run.status.success() {
         let told = String::from_utf8_lossy(&run.stderr);
         bail!(
             "{} {}: {}: {told}",
-            weir.display(),
+            program.display(),
             arguments.join(" "),
             run.status
         );
@@ -250,6 +268,7 @@ fn table(rows: &[Row]) -> Table {
     let headings = headings
         .iter()
         .chain(&WALKERS)
+        .chain(&["rte_acl"])
         .map(|name| (*name).to_owned());
     let mut table = Table::new(&headings.collect::<Vec<_>>());
     for row in rows {

@@ -1,8 +1,9 @@
 //! `weir-lab plot`: draws the pictures of the classifier from its records.
 //!
-//! In: the records of `weir-lab classify`; of several the newest figure of a cell counts. Out: SVG
-//! files, drawn by `crate::svg`. Beside ours stand the best figures of published classifiers, from
-//! `definitions/peers.csv`: taken on another machine, and said so in the picture.
+//! In: the records of `weir-lab classify`; those of the processor of the newest one count, and of
+//! several the newest figure of a cell. Out: SVG files, drawn by `crate::svg`. Beside ours stand
+//! the best figures of published classifiers, from `definitions/peers.csv`: taken on another
+//! machine, and said so in the picture.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,12 +40,16 @@ pub fn run(options: &Options) -> Result<()> {
         true => all_records(Path::new(super::RECORDS))?,
         false => options.records.clone(),
     };
-    let mut cells = BTreeMap::new();
-    let mut machine = String::new();
+    let mut texts = Vec::new();
     for path in &records {
-        let text =
-            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        machine = read(&text, &mut cells).unwrap_or(machine);
+        let text = fs::read_to_string(path);
+        texts.push(text.with_context(|| format!("cannot read {}", path.display()))?);
+    }
+    let machine = texts.iter().rev().find_map(|text| processor(text));
+    let machine = machine.unwrap_or_default();
+    let mut cells = BTreeMap::new();
+    for text in texts.iter().filter(|text| processor(text) == Some(machine)) {
+        read(text, &mut cells);
     }
     ensure!(!cells.is_empty(), "no figures in {} records", records.len());
     fs::create_dir_all(&options.out)
@@ -73,8 +78,14 @@ fn all_records(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Takes the cells of a record; gives the processor that its head names.
-fn read(text: &str, cells: &mut BTreeMap<Cell, f64>) -> Option<String> {
+/// The processor that a record's head names.
+fn processor(text: &str) -> Option<&str> {
+    text.lines()
+        .find_map(|line| line.strip_prefix("# processor: "))
+}
+
+/// Takes the cells of a record.
+fn read(text: &str, cells: &mut BTreeMap<Cell, f64>) {
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let fields: Vec<&str> = line.split(',').collect();
         let [shape, "4", rules, contender, _, metric, value] = fields[..] else {
@@ -85,10 +96,6 @@ fn read(text: &str, cells: &mut BTreeMap<Cell, f64>) -> Option<String> {
             cells.insert((name(shape), rules, name(contender), name(metric)), value);
         }
     }
-    let named = text
-        .lines()
-        .find_map(|line| line.strip_prefix("# processor: "));
-    named.map(str::to_owned)
 }
 
 /// The families of a size, in the order of their names.
@@ -214,7 +221,8 @@ mod tests {
         let mut cells = BTreeMap::new();
         let head = "# weir-lab classify\n# processor: P (1/2/3)\nshape,family,rules\n";
         let line = |ns| format!("{head}acl1,4,1000,scalar,0,ns_per_lookup,{ns}\n");
-        assert_eq!(read(&line("9.5"), &mut cells).as_deref(), Some("P (1/2/3)"));
+        assert_eq!(processor(&line("9.5")), Some("P (1/2/3)"));
+        read(&line("9.5"), &mut cells);
         read(&line("7.5"), &mut cells);
         assert_eq!(cells.values().copied().collect::<Vec<_>>(), [7.5]);
         assert_eq!(
