@@ -45,7 +45,7 @@ pub struct Image<'b> {
 impl<'b> Image<'b> {
     /// Checks everything.
     pub fn from_bytes(bytes: &'b [u8]) -> Result<Self, Error> {
-        let (header, _) = Header::read_from_prefix(bytes).map_err(|_| Error::Length)?;
+        let header: Header = read(bytes, 0).ok_or(Error::Length)?;
         if header.magic != MAGIC {
             return Err(Error::Magic);
         }

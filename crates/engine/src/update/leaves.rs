@@ -18,6 +18,7 @@ use crate::compile::spread;
 use crate::compile::term::Term;
 use crate::compile::vectors::{self, Builder};
 use crate::image::layout::{self, Chunk, Root, Split};
+use crate::image::read;
 use crate::image::write::Writer;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -120,11 +121,7 @@ pub(super) struct Cleared {
 }
 
 fn at<T: FromBytes>(image: &[u8], offset: u32) -> T {
-    let read = T::read_from_prefix(&image[offset as usize..]);
-    read.map_or_else(
-        |_| panic!("the image ends before {offset}"),
-        |(value, _)| value,
-    )
+    read(image, offset).unwrap_or_else(|| panic!("the image ends before {offset}"))
 }
 
 /// Bytes that a chunk takes that is much like this one.

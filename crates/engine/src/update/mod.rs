@@ -60,6 +60,7 @@ use crate::compile::service::Services;
 use crate::compile::term::Term;
 use crate::compile::{self, Options, compile_with_room, known};
 use crate::image::layout::{self, Header};
+use crate::image::read;
 use hand::Hand;
 use leaves::{Cleared, Leaf};
 use room::Room;
@@ -67,7 +68,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem::offset_of;
 use std::sync::Arc;
 use weir_policy::model::{ChainId, Flow, Policy, Rule, RuleId, SetId};
-use zerocopy::FromBytes;
 
 /// Where an image is in use.
 pub trait Store {
@@ -451,8 +451,7 @@ impl Shot {
 }
 
 fn header(image: &[u8]) -> Header {
-    let (header, _) = Header::read_from_prefix(image).expect("an image begins with its header");
-    header
+    read(image, 0).expect("an image begins with its header")
 }
 
 impl Place {

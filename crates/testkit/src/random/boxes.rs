@@ -29,12 +29,7 @@ pub fn rule(id: u32, family: Family, rng: &mut Rng) -> Rule {
         Some(RangeSet::range(low, low | ((1u128 << free) - 1)))
     };
     let mut tests = Vec::new();
-    let mut put = |cond| {
-        tests.push(Test {
-            negate: false,
-            cond,
-        });
-    };
+    let mut put = |cond| tests.push(test(cond));
     address(rng)
         .into_iter()
         .for_each(|set| put(Cond::Src(AddrMatch::Ranges(set))));
@@ -129,10 +124,6 @@ fn addresses(first: u32, width: u32) -> AddrMatch {
 
 /// The rule with other tests: these, of TCP.
 fn about_tcp(own: Vec<Cond>, rule: Rule) -> Rule {
-    let test = |cond| Test {
-        negate: false,
-        cond,
-    };
     let own = own.into_iter().chain([Cond::Proto(RangeSet::one(6))]);
     Rule {
         tests: own.map(test).collect(),
@@ -142,12 +133,14 @@ fn about_tcp(own: Vec<Cond>, rule: Rule) -> Rule {
 
 /// Packets from one address.
 pub fn source(address: u32) -> Test {
+    test(Cond::Src(addresses(address, 1)))
+}
+
+/// That a packet is as a condition says.
+fn test(cond: Cond) -> Test {
     Test {
         negate: false,
-        cond: Cond::Src(AddrMatch::Ranges(RangeSet::range(
-            address.into(),
-            address.into(),
-        ))),
+        cond,
     }
 }
 
