@@ -9,7 +9,7 @@ use std::mem::offset_of;
 use std::sync::Arc;
 
 use weir_engine::image::layout;
-use weir_engine::update::{Home, Store};
+use weir_engine::update::{Home, Store, Waiter};
 use weir_policy::model::RuleId;
 
 use crate::abi::{Control, Lane};
@@ -19,6 +19,7 @@ use crate::load::{Instance, Learning, families};
 use crate::plane::{ApplyOptions, GoingOn, Plane};
 use crate::swap::{self, Policy};
 use crate::sys::memory::grace_period;
+use crate::sys::schedule;
 
 /// An image in a slot.
 #[derive(Clone, Debug)]
@@ -61,15 +62,17 @@ impl Store for InForce {
         counters::zero(&self.instance, self.slot, rule.0);
     }
 
-    fn wait(&mut self) {
+    fn waiter(&self) -> Option<Waiter> {
         // No packet goes to the other slot.
-        if swap::active(&self.instance) != self.slot {
-            return;
-        }
-        // Where the kernel can't tell, a time that no program takes: they are bounded.
-        if grace_period().is_err() {
-            std::thread::sleep(std::time::Duration::from_millis(100));
-        }
+        let is_used = swap::active(&self.instance) == self.slot;
+        is_used.then(|| -> Waiter {
+            Box::new(|| {
+                // Where the kernel can't tell, a time that no program takes: they are bounded.
+                if grace_period().is_err() {
+                    std::thread::sleep(std::time::Duration::from_millis(100));
+                }
+            })
+        })
     }
 
     fn whole(&mut self) {
@@ -124,6 +127,11 @@ impl Home for Slots {
 
     fn switch(&self, to: &mut InForce) -> std::result::Result<(), String> {
         self.go(to).map_err(|error| error.to_string())
+    }
+
+    fn give_way(&self) {
+        // Packets and changes go first where processors are busy.
+        schedule::lower_thread();
     }
 }
 

@@ -34,7 +34,7 @@ const BLOCKS_MAX: usize = 128;
 
 /// A chunk's bits and rows, written beside those that are in use.
 pub(super) struct Written {
-    pub bits: Vec<Bit>,
+    bits: Moved,
     pub rows: (u32, u32),
     /// Maps of addresses and the fold's, where classes came.
     pub maps: [(u32, u32); 3],
@@ -100,13 +100,15 @@ pub(super) fn wipe(hand: &mut Hand<'_, impl Store>, chunk: &Chunk, bit: usize) {
     }
 }
 
-/// The bits that stand for something, in words. What is clear in one field only is not copied.
-fn live(bits: &[Bit], words: usize) -> Vec<u64> {
-    let mut live = vec![0; words];
-    for number in (0..bits.len()).filter(|number| bits[*number].term.is_some()) {
-        live[number / 64] |= 1 << (number % 64);
-    }
-    live
+/// A chunk's bits after those between two have moved by one, so that one goes and one comes.
+struct Moved {
+    /// The number of the one that goes, and of the one that comes.
+    goes: usize,
+    comes: usize,
+    /// Positions of all.
+    at: Vec<u32>,
+    /// Those that stand for something, in words. What is clear in one field only is not copied.
+    live: Vec<u64>,
 }
 
 /// Moves the bits of rows between two by one, so that the bit `free` goes and `bit` comes. What it
@@ -225,26 +227,44 @@ impl Part {
         }
     }
 
-    /// The bits with one more.
-    fn bits_with(&self, free: usize, bit: usize, term: &Term, position: u32) -> Vec<Bit> {
-        let mut bits = self.bits.clone();
-        bits.remove(free);
+    /// The bits once one that is free has gone and one for a position has come.
+    fn moved(&self, goes: usize, comes: usize, position: u32) -> Moved {
+        // Where each stands, if for something.
+        let stands = |bit: &Bit| bit.term.as_ref().map(|_| bit.at);
+        let mut all: Vec<Option<u32>> = self.bits.iter().map(stands).collect();
+        all.remove(goes);
+        all.insert(comes, Some(position));
+        let mut live = vec![0; all.len().div_ceil(64)];
+        for (number, _) in all.iter().enumerate().filter(|(_, at)| at.is_some()) {
+            live[number / 64] |= 1 << (number % 64);
+        }
+        let mut last = all.iter().flatten().next().copied().unwrap_or(position);
+        let at = all.into_iter().map(|at| {
+            last = at.unwrap_or(last);
+            last
+        });
+        Moved {
+            goes,
+            comes,
+            at: at.collect(),
+            live,
+        }
+    }
+
+    /// Takes up bits that were written for a term, and that packets go to now.
+    pub(super) fn take_up(&mut self, written: Written, term: &Term) {
+        let moved = written.bits;
+        self.bits.remove(moved.goes);
         let own = Bit {
             term: Some(term.clone()),
-            at: position,
+            at: 0,
             leaves: false,
         };
-        bits.insert(bit, own);
-        let first = bits.iter().find(|bit| bit.term.is_some());
-        let mut last = first.map_or(position, |bit| bit.at);
-        for bit in &mut bits {
-            bit.leaves = false;
-            match bit.term {
-                Some(_) => last = bit.at,
-                None => bit.at = last,
-            }
+        self.bits.insert(moved.comes, own);
+        for (bit, at) in self.bits.iter_mut().zip(moved.at) {
+            (bit.at, bit.leaves) = (at, false);
         }
-        bits
+        self.moved += 1;
     }
 
     /// Writes all rows beside those in use, with a bit for a term; the chunk that has them. `None`:
@@ -254,18 +274,17 @@ impl Part {
         hand: &mut Hand<'_, impl Store>,
         chunk: &Chunk,
         place: &Place,
-        (term, position): (&Term, u32),
+        position: u32,
         family: Family,
     ) -> Option<(Chunk, Written)> {
         let (free, bit) = self.nearest(position)?;
-        let bits = self.bits_with(free, bit, term, position);
+        let bits = self.moved(free, bit, position);
         let stride = chunk.stride as usize;
-        let live = live(&bits, chunk.words as usize);
         let count: usize = place.rows.iter().map(|field| field.set.len() + 8).sum();
         let bytes = count * (stride + 8) + place.rows.len() * 128 + (stride * 8 + 17) * 4;
         let block = hand.room.take(bytes as u32)?;
         let mut writer = Writer::at(block.0);
-        let mut positions: Vec<u32> = bits.iter().map(|bit| bit.at).collect();
+        let mut positions = bits.at.clone();
         positions.resize(stride * 8 + 1, u32::MAX);
         let mut new = *chunk;
         new.positions_at = writer.section(positions.as_bytes());
@@ -280,7 +299,7 @@ impl Part {
                 let row = &mut all[from..];
                 shift(row, free, bit);
                 row.iter_mut()
-                    .zip(&live)
+                    .zip(&bits.live)
                     .for_each(|(row, live)| *row &= live);
                 let mask = 1u64 << (bit % 64);
                 match is_set {

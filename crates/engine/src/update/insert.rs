@@ -48,16 +48,19 @@ impl Live {
         rule: &Rule,
         id: Option<RuleId>,
     ) -> Result<RuleId, Rebuild> {
-        self.settle(store, false);
+        self.settle(store);
         if id.is_some_and(|id| self.leaving_rules.contains(&id)) {
             // The image in use, whose changes these are, has waited for it.
             self.reclaim(store);
         }
-        let first = self.try_insert(store, chain, index, rule, id);
-        match first {
-            Err(_) if self.settle(store, true) => self.try_insert(store, chain, index, rule, id),
-            done => done,
+        let mut done = self.try_insert(store, chain, index, rule, id);
+        // Once with what is waited for already, once with what left since.
+        for _ in 0..2 {
+            if done.is_err() && self.settle_now(store) {
+                done = self.try_insert(store, chain, index, rule, id);
+            }
         }
+        done
     }
 
     fn try_insert(

@@ -22,6 +22,9 @@ pub trait Home: Clone + Send + 'static {
 
     /// Lets packets go to an image that was put there; rules keep what they have counted.
     fn switch(&self, to: &mut Self::Store) -> Result<(), String>;
+
+    /// Called in a thread that builds in the background, which may give way to others.
+    fn give_way(&self) {}
 }
 
 /// Images that nobody else reads.

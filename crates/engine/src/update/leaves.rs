@@ -264,8 +264,8 @@ impl Place {
         if part.set(hand, &chunk, &place, term, position) {
             return Ok(true);
         }
-        let placed = (term, position);
-        let Some((chunk, written)) = part.written_with(hand, &chunk, &place, placed, family) else {
+        let written = part.written_with(hand, &chunk, &place, position, family);
+        let Some((chunk, written)) = written else {
             return Ok(false);
         };
         if let Err(rebuild) = self.link_chunk(hand, number, own, &chunk) {
@@ -273,22 +273,22 @@ impl Place {
             return Err(rebuild);
         }
         let part = &mut self.leaves[number as usize].parts[own];
-        part.moved += 1;
-        part.bits = written.bits;
-        let gone = std::mem::replace(&mut part.rows, written.rows);
+        let (rows, maps) = (written.rows, written.maps);
+        part.take_up(written, term);
+        let gone = std::mem::replace(&mut part.rows, rows);
         hand.room.leave(gone.0, gone.1);
         for (side, bounds) in place.bounds.into_iter().enumerate() {
             if bounds.is_empty() {
                 continue;
             }
-            let gone = std::mem::replace(&mut part.maps[side], written.maps[side]);
+            let gone = std::mem::replace(&mut part.maps[side], maps[side]);
             hand.room.leave(gone.0, gone.1);
             if let Some(shape) = &mut part.shape {
                 shape.addresses[side] = bounds;
             }
         }
         if place.refold.is_some() {
-            let gone = std::mem::replace(&mut part.maps[2], written.maps[2]);
+            let gone = std::mem::replace(&mut part.maps[2], maps[2]);
             hand.room.leave(gone.0, gone.1);
             part.shape = None;
         }
@@ -466,10 +466,16 @@ impl Place {
         }
     }
 
-    /// After a grace period: wipes bits that were cleared, and lets those be used again that were
-    /// wiped before it.
-    pub(super) fn free_cleared(&mut self, hand: &mut Hand<'_, impl Store>) {
-        for cleared in std::mem::take(&mut self.cleared) {
+    /// Bits that were cleared.
+    pub(super) fn leaving_bits(&self) -> usize {
+        self.cleared.len()
+    }
+
+    /// After a grace period: wipes the first so many bits that were cleared, and lets those of them
+    /// be used again that were wiped before it.
+    pub(super) fn free_cleared(&mut self, hand: &mut Hand<'_, impl Store>, count: usize) {
+        let first: Vec<Cleared> = self.cleared.drain(..count).collect();
+        for cleared in first {
             let leaf = &mut self.leaves[cleared.leaf as usize];
             let chunk_at = leaf.chunk_at(cleared.part);
             let part = &mut leaf.parts[cleared.part];

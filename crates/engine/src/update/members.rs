@@ -88,7 +88,7 @@ impl Live {
         set: SetId,
         members: &NamedSet,
     ) -> Result<(), Rebuild> {
-        self.settle(store, false);
+        self.settle(store);
         let old = self.policy.sets.get(set.0 as usize);
         let old = old.ok_or(Rebuild("there is no such set"))?;
         let is_same_kind = old.dimensions == members.dimensions

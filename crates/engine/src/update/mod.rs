@@ -26,7 +26,8 @@
 //! when that rule goes.
 //!
 //! *What was unlinked* (positions, groups, bits, rows, counters) is used again after
-//! [`Store::wait`], when no packet can be under way with it. That is done for many at a time.
+//! a grace period ([`Store::waiter`]), when no packet can be under way with it. One is waited for
+//! for many at a time, in a thread of its own ([`grace`]).
 //!
 //! *Established flows* have lists of their own ([`compile::known`]), which don't change: from the
 //! first change on of a rule that has a say in them, their packets are looked up as all others are,
@@ -39,6 +40,7 @@
 
 mod bits;
 mod delete;
+mod grace;
 mod groups;
 mod hand;
 mod insert;
@@ -61,6 +63,7 @@ use crate::compile::term::Term;
 use crate::compile::{self, Options, compile_with_room, known};
 use crate::image::layout::{self, Header};
 use crate::image::read;
+use grace::Grace;
 use hand::Hand;
 use leaves::{Cleared, Leaf};
 use room::Room;
@@ -68,6 +71,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem::offset_of;
 use std::sync::Arc;
 use weir_policy::model::{ChainId, Flow, Policy, Rule, RuleId, SetId};
+
+/// Waits for packets under way.
+pub type Waiter = Box<dyn FnOnce() + Send>;
 
 /// Where an image is in use.
 pub trait Store {
@@ -79,8 +85,15 @@ pub trait Store {
     fn store64(&mut self, at: u32, value: u64);
     /// Lets the counter of a rule begin at zero.
     fn zero(&mut self, rule: RuleId);
-    /// Waits until no packet is under way that was when this was called.
-    fn wait(&mut self);
+    /// What waits, wherever it is called, until no packet is under way that was when this was
+    /// called. `None`: there is none.
+    fn waiter(&self) -> Option<Waiter>;
+    /// Waits for that.
+    fn wait(&mut self) {
+        if let Some(waiter) = self.waiter() {
+            waiter();
+        }
+    }
     /// Lets packets of established flows be looked up in the lists of all packets from here on.
     fn whole(&mut self);
 }
@@ -101,7 +114,9 @@ impl Store for Vec<u8> {
 
     fn zero(&mut self, _: RuleId) {}
 
-    fn wait(&mut self) {}
+    fn waiter(&self) -> Option<Waiter> {
+        None
+    }
 
     fn whole(&mut self) {}
 }
@@ -113,10 +128,6 @@ pub struct Rebuild(pub &'static str);
 
 /// No position.
 const NONE: u32 = u32::MAX;
-/// Unlinked things after which they are waited for, in small sets and in large ones.
-const LEAVING: [usize; 2] = [256, 2048];
-/// Blocks of room that count as one of them.
-const BLOCKS_A_THING: usize = 8;
 /// Counters for new rules.
 const COUNTERS: u32 = 4096;
 
@@ -166,8 +177,8 @@ pub struct Live {
     free_rules: Vec<RuleId>,
     leaving_rules: Vec<RuleId>,
     leaving_positions: Vec<(usize, u32)>,
-    /// Unlinked things after which they are waited for.
-    leaving_max: usize,
+    /// Packets that may be under way with the first of these.
+    grace: Option<Grace>,
     /// Whether lists for established flows were given up.
     whole: bool,
     /// Rules in `rules` that ask for sets.
@@ -213,7 +224,7 @@ impl Live {
             free_rules,
             leaving_rules: Vec::new(),
             leaving_positions: Vec::new(),
-            leaving_max: LEAVING[1],
+            grace: None,
             whole: false,
             with_sets: Vec::new(),
             fixed_sets: HashSet::new(),
@@ -236,8 +247,6 @@ impl Live {
                 own == short || list.roots.len() == 2
             })
         });
-        let free = live.places.iter().map(|place| place.free / 8).min();
-        live.leaving_max = free.unwrap_or(0).clamp(LEAVING[0], LEAVING[1]);
         let policy = Arc::make_mut(&mut live.policy);
         for list in &live.lists {
             policy.chains[list.chain.0 as usize].rules = Vec::new();
@@ -385,43 +394,6 @@ impl Live {
             interfaces: &self.interfaces,
         };
         (&mut self.places[number], hand)
-    }
-
-    /// Lets what was unlinked be used again, when there is much of it, or `now` when there is some.
-    fn settle(&mut self, store: &mut impl Store, now: bool) -> bool {
-        // Many blocks leave with a rule, and there is room for them until it is pressed.
-        let blocks = self.room.leaving() / BLOCKS_A_THING;
-        let count = self.leaving_positions.len() + self.leaving_rules.len() + blocks;
-        // A change that finds no room may wait for a good deal of it, not for little each time.
-        let least = if now {
-            LEAVING[0] / 4
-        } else {
-            self.leaving_max
-        };
-        let pressed = match now {
-            true => self.room.has_much_leaving(),
-            false => self.room.is_pressed(),
-        };
-        if count < least && !pressed {
-            return false;
-        }
-        self.reclaim(store);
-        true
-    }
-
-    /// Lets all that was unlinked be used again.
-    fn reclaim(&mut self, store: &mut impl Store) {
-        store.wait();
-        for (place, position) in self.leaving_positions.drain(..) {
-            self.places[place].root.slots[position as usize] = Slot::Free;
-            self.places[place].taken -= 1;
-        }
-        for number in 0..self.places.len() {
-            let (place, mut hand) = self.place(store, number);
-            place.free_cleared(&mut hand);
-        }
-        self.free_rules.append(&mut self.leaving_rules);
-        self.room.settle();
     }
 }
 

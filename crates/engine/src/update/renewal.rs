@@ -127,6 +127,7 @@ fn run<H: Home>(
     options: &Options,
     home: &H,
 ) -> Built<H> {
+    home.give_way();
     let mut live = shot.build(options, free).map_err(|_| Lost::Image)?;
     let prepared = home.prepare(live.image(), live.counters());
     let mut store = prepared.map_err(|_| Lost::Image)?;

@@ -9,6 +9,7 @@ pub mod memory;
 pub mod namespace;
 pub mod ring;
 pub mod route;
+pub mod schedule;
 pub mod socket;
 pub mod zone;
 

@@ -77,8 +77,8 @@ impl update::Store for Place {
         self.store.zero(rule);
     }
 
-    fn wait(&mut self) {
-        self.store.wait();
+    fn waiter(&self) -> Option<update::Waiter> {
+        self.store.waiter()
     }
 
     fn whole(&mut self) {
@@ -107,5 +107,9 @@ impl update::Home for Home {
         self.slots.switch(&mut to.store)?;
         to.lock = None;
         Ok(())
+    }
+
+    fn give_way(&self) {
+        self.slots.give_way();
     }
 }

@@ -1,0 +1,126 @@
+//! What was unlinked, until no packet can be under way with it.
+//!
+//! In: positions, counters, bits and blocks of room, in the order in which they left. Out: the same,
+//! free for whoever comes next, a grace period later. A thread waits for that, so that changes
+//! don't: only who finds no room waits too.
+
+use super::{Live, Store};
+use crate::compile::room::Slot;
+use std::thread::{Builder, JoinHandle};
+
+/// Unlinked things for which a grace period begins.
+const THINGS: usize = 256;
+/// Blocks of room that count as one of them: many leave with a rule.
+const BLOCKS_A_THING: usize = 8;
+/// Things for which a change that finds no room waits, rather than for few each time.
+const THINGS_LEAST: usize = 64;
+
+/// What left so far, as the lengths of the lists that it is in.
+struct Left {
+    positions: usize,
+    rules: usize,
+    blocks: usize,
+    /// Of each place.
+    bits: Vec<usize>,
+}
+
+impl Left {
+    fn things(&self) -> usize {
+        self.positions + self.rules + self.blocks / BLOCKS_A_THING
+    }
+}
+
+/// A grace period that has begun.
+pub(super) struct Grace {
+    thread: JoinHandle<()>,
+    left: Left,
+}
+
+impl Live {
+    fn left(&self) -> Left {
+        Left {
+            positions: self.leaving_positions.len(),
+            rules: self.leaving_rules.len(),
+            blocks: self.room.leaving(),
+            bits: self
+                .places
+                .iter()
+                .map(|place| place.leaving_bits())
+                .collect(),
+        }
+    }
+
+    /// Lets what nobody is under way with be used again, and begins to wait for what left since when
+    /// that is much.
+    pub(super) fn settle(&mut self, store: &mut impl Store) {
+        let is_over = |grace: &Grace| grace.thread.is_finished();
+        if self.grace.as_ref().is_some_and(is_over) {
+            self.end_grace(store);
+        }
+        if self.grace.is_none() && (self.left().things() >= THINGS || self.room.has_much_leaving())
+        {
+            self.begin_grace(store);
+        }
+    }
+
+    /// The same for a change that found no room, which waits. False: there is too little to come.
+    pub(super) fn settle_now(&mut self, store: &mut impl Store) -> bool {
+        if self.end_grace(store) {
+            return true;
+        }
+        let is_worth_it = self.left().things() >= THINGS_LEAST || self.room.has_much_leaving();
+        if is_worth_it {
+            self.begin_grace(store);
+            self.end_grace(store);
+        }
+        is_worth_it
+    }
+
+    /// Lets all that was unlinked be used again, and waits for it.
+    pub(super) fn reclaim(&mut self, store: &mut impl Store) {
+        self.end_grace(store);
+        self.begin_grace(store);
+        self.end_grace(store);
+    }
+
+    fn begin_grace(&mut self, store: &mut impl Store) {
+        let left = self.left();
+        let Some(waiter) = store.waiter() else {
+            return self.free(store, left);
+        };
+        match Builder::new().spawn(waiter) {
+            Ok(thread) => self.grace = Some(Grace { thread, left }),
+            Err(_) => {
+                store.wait();
+                self.free(store, left);
+            }
+        }
+    }
+
+    /// Waits for the end of a grace period. False: none has begun.
+    fn end_grace(&mut self, store: &mut impl Store) -> bool {
+        let Some(Grace { thread, left }) = self.grace.take() else {
+            return false;
+        };
+        if thread.join().is_err() {
+            store.wait();
+        }
+        self.free(store, left);
+        true
+    }
+
+    /// Lets what left first be used again.
+    fn free(&mut self, store: &mut impl Store, left: Left) {
+        for (place, position) in self.leaving_positions.drain(..left.positions) {
+            self.places[place].root.slots[position as usize] = Slot::Free;
+            self.places[place].taken -= 1;
+        }
+        for (number, bits) in left.bits.into_iter().enumerate() {
+            let (place, mut hand) = self.place(store, number);
+            place.free_cleared(&mut hand, bits);
+        }
+        self.free_rules
+            .extend(self.leaving_rules.drain(..left.rules));
+        self.room.settle(left.blocks);
+    }
+}
