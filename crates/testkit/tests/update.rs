@@ -363,6 +363,32 @@ fn covered_rules_come_to_the_fore() {
     assert_eq!(live.image(), &*image, "what is in use is what is known");
 }
 
+/// Rules come to one place of a list in which each shares packets with all others, so that those
+/// beside it have to move.
+#[test]
+fn rules_move_where_all_share_packets() {
+    let mut model = boxes::wide(13, 80);
+    let mut rng = Rng::with_seed(13);
+    let mut live = Live::new(&model, &Options::default()).expect("it can be built");
+    let mut image = live.image().to_vec();
+    model.rule_count = live.counters();
+    for step in 0..20 {
+        let rule = boxes::wide_rule(0, &mut rng);
+        let id = live.insert(&mut image, ChainId(0), 40, &rule);
+        let id = id.unwrap_or_else(|why| panic!("step {step}: {why}"));
+        model.chains[0].rules.insert(40, Rule { id, ..rule });
+        compare(&live, &model, 1300 + step, 200);
+        if step % 3 == 0 {
+            let gone = live.delete(&mut image, ChainId(0), 38);
+            gone.unwrap_or_else(|why| panic!("step {step}: {why}"));
+            model.chains[0].rules.remove(38);
+            compare(&live, &model, 1400 + step, 200);
+        }
+        assert_eq!(live.image(), &*image, "what is in use is what is known");
+    }
+    assert!(live.moves() > 20, "{} moves", live.moves());
+}
+
 /// Members of a set come and go in the two rules that name it.
 #[test]
 fn members_of_sets_change_in_place() {

@@ -48,6 +48,9 @@ fn guests(base: &Policy, packets: &[Packet], count: usize, family: Family) -> Ve
     let mut rng = Rng::with_seed(77);
     let rules = &base.chain(CHAIN).rules;
     let id = base.rule_count;
+    // To a list of wide rules guests come where those decide and one of them has to move.
+    let is_wide = rules.len() < 200;
+    let places = if is_wide { 1..6 } else { 0..200 };
     let guest = |_| {
         // One in two is like a rule that is there, with another end.
         let mut rule = match rng.bool() {
@@ -58,6 +61,7 @@ fn guests(base: &Policy, packets: &[Packet], count: usize, family: Family) -> Ve
                     ..rules[0].clone()
                 }
             }
+            true if is_wide => boxes::wide_rule(id, &mut rng),
             true => boxes::rule(id, family, &mut rng),
             false => rules[rng.usize(..rules.len())].clone(),
         };
@@ -69,7 +73,7 @@ fn guests(base: &Policy, packets: &[Packet], count: usize, family: Family) -> Ve
         let matches = packets.iter().map(|packet| judged(&alone, packet).0 == 0);
         Guest {
             matches: matches.collect(),
-            index: rng.usize(..200),
+            index: rng.usize(places.clone()),
             rule,
         }
     };
@@ -156,9 +160,9 @@ fn run(base: Policy, family: Family) {
     let state = AtomicUsize::new(0);
     let over = AtomicBool::new(false);
     let (mut judged, mut changed) = (0u64, 0u64);
-    let (rebuilt, renewals) = std::thread::scope(|scope| {
+    let (rebuilt, renewals, moves) = std::thread::scope(|scope| {
         let updater = scope.spawn(|| {
-            let mut rebuilt = 0;
+            let (mut rebuilt, mut moves) = (0, 0);
             for (number, guest) in guests.iter().enumerate() {
                 if number % 200 == 100 {
                     kept.renew();
@@ -167,6 +171,7 @@ fn run(base: Policy, family: Family) {
                 state.fetch_add(1, Ordering::SeqCst);
                 let put = kept.change(&put).expect("it is put in");
                 rebuilt += usize::from(put.rebuilt.is_some());
+                moves = moves.max(kept.live().moves());
                 state.fetch_add(1, Ordering::SeqCst);
                 // One processor may have both to do.
                 std::thread::sleep(Duration::from_micros(300));
@@ -180,7 +185,7 @@ fn run(base: Policy, family: Family) {
             kept.finish()
                 .expect("what is built in the background comes");
             over.store(true, Ordering::SeqCst);
-            (rebuilt, kept.renewals())
+            (rebuilt, kept.renewals(), moves)
         });
         let began = Instant::now();
         while !over.load(Ordering::SeqCst) && began.elapsed() < Duration::from_secs(60) {
@@ -199,7 +204,7 @@ fn run(base: Policy, family: Family) {
         updater.join().expect("the updater ends")
     });
     println!("{family:?}: {judged} packets, {changed} met a guest; {rebuilt} changes built anew");
-    println!("{renewals} images built in the background");
+    println!("{renewals} images built in the background, {moves} moves in one image");
     assert!(
         changed > 100,
         "packets met rules that came and went: {changed}"
@@ -209,6 +214,7 @@ fn run(base: Policy, family: Family) {
         "{rebuilt} changes were not made in place"
     );
     assert!(renewals > 0, "some images were built in the background");
+    assert!(moves > 0 || base.rule_count > 200, "rules have moved");
     // What is left is the base.
     for (number, packet) in packets.iter().enumerate() {
         let found = kernel.judge(family, &bytes[number], &Arrival::of(packet), 0);
@@ -225,4 +231,5 @@ fn packets_meet_the_old_rules_or_the_new() {
     run(boxes::policy(5, Family::V4, 2500), Family::V4);
     run(boxes::policy(5, Family::V6, 2500), Family::V6);
     run(boxes::sources(5, 4000), Family::V4);
+    run(boxes::wide(5, 120), Family::V4);
 }

@@ -6,7 +6,7 @@ use crate::compile::term::Term;
 use weir_policy::model::{ChainId, Flow, Rule, RuleId};
 
 /// Rules without terms that get them when the one that covers them goes.
-const UNCOVERED_MAX: usize = 64;
+const UNCOVERED_MAX: usize = 512;
 const MANY: Rebuild = Rebuild("the rule covers many others");
 
 impl Live {

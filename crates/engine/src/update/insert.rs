@@ -2,19 +2,23 @@
 
 use super::{Hand, Live, NONE, Place, Rebuild, Store, header, members};
 use crate::compile;
-use crate::compile::flatten::{Entry as Draft, flatten_rule};
+use crate::compile::flatten::Entry as Draft;
 use crate::compile::interfaces::Interfaces;
-use crate::compile::residual::Blob;
 use crate::compile::room::{NEVER, Slot};
-use crate::compile::statics::Context;
 use crate::compile::term::Term;
 use crate::image::layout::{self, TESTS_MAX};
 use std::sync::Arc;
 use weir_policy::model::{ChainId, Flow, Rule, RuleId};
 use zerocopy::IntoBytes;
 
-/// Terms of a rule.
-const TERMS_MAX: usize = 1 << 12;
+const NO_POSITION: Rebuild = Rebuild("no free position among rules that share packets with it");
+
+/// What a rule is in one root.
+pub(super) struct Own {
+    pub terms: Vec<Term>,
+    draft: Draft,
+    blob: Vec<u8>,
+}
 
 /// A rule on its way into one root.
 struct Coming {
@@ -60,7 +64,12 @@ impl Live {
                 done = self.try_insert(store, chain, index, rule, id);
             }
         }
-        done
+        match done {
+            Err(NO_POSITION) if self.make_way(store, chain, index, rule)? => {
+                self.try_insert(store, chain, index, rule, id)
+            }
+            done => done,
+        }
     }
 
     fn try_insert(
@@ -118,27 +127,10 @@ impl Live {
         Ok(id)
     }
 
-    /// What a rule is in one root, and where it can stand; `None`: no packet there can match it.
-    fn prepare(
-        &mut self,
-        number: usize,
-        list: usize,
-        index: usize,
-        rule: &Rule,
-    ) -> Result<Option<Coming>, Rebuild> {
-        let place = &mut self.places[number];
-        let (family, short) = (place.root.family, place.root.short);
-        let mut context = Context {
-            sets: &self.policy.sets,
-            interfaces: &self.interfaces,
-            family,
-            terms_max: TERMS_MAX,
-            services: std::mem::take(&mut place.root.services),
-        };
-        let mut blob = Blob::default();
-        let flat = flatten_rule(&self.policy, rule, &mut context, &mut blob, short);
-        place.root.services = context.services;
-        let mut flat = flat.map_err(|_| Rebuild("the rule takes more than one entry"))?;
+    /// What a rule is in one root; `None`: no packet there can match it.
+    pub(super) fn own(&mut self, number: usize, rule: &Rule) -> Result<Option<Own>, Rebuild> {
+        let (mut flat, blob) = self.flat(number, rule)?;
+        let place = &self.places[number];
         let header = header(&self.image);
         let (own, cut) = (
             header.roots[place.root.number],
@@ -161,17 +153,29 @@ impl Live {
         if !is_simple {
             return Err(Rebuild("the rule remembers or asks for flows"));
         }
-        let order = &self.lists[list].order;
-        let (position, displaced) = place.find(order, index, &terms).ok_or(Rebuild(
-            "no free position among rules that share packets with it",
-        ))?;
+        Ok(Some(Own { terms, draft, blob }))
+    }
+
+    /// What a rule is in one root, and where it can stand; `None`: no packet there can match it.
+    fn prepare(
+        &mut self,
+        number: usize,
+        list: usize,
+        index: usize,
+        rule: &Rule,
+    ) -> Result<Option<Coming>, Rebuild> {
+        let Some(Own { terms, draft, blob }) = self.own(number, rule)? else {
+            return Ok(None);
+        };
+        let (place, order) = (&self.places[number], &self.lists[list].order);
+        let (position, displaced) = place.find(order, index, &terms).ok_or(NO_POSITION)?;
         Ok(Some(Coming {
             place: number,
             position,
             displaced,
             terms,
             draft,
-            blob: blob.bytes,
+            blob,
         }))
     }
 

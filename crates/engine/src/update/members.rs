@@ -263,7 +263,7 @@ impl Live {
     }
 
     /// What a rule is in a root, and what its tests lead to.
-    fn flat(&mut self, number: usize, rule: &Rule) -> Result<(Flat, Vec<u8>), Rebuild> {
+    pub(super) fn flat(&mut self, number: usize, rule: &Rule) -> Result<(Flat, Vec<u8>), Rebuild> {
         let place = &mut self.places[number];
         let mut context = Context {
             sets: &self.policy.sets,
@@ -362,6 +362,7 @@ impl Place {
     /// Whether a rule can have more terms where it stands, and fewer.
     fn may_turn(&self, turn: &Turn, id: RuleId) -> bool {
         let stands = self.displaced.get(&turn.position) != Some(&id);
-        stands && self.passed_by_none(turn.position..=turn.position, &turn.comes)
+        let near = turn.position..=turn.position;
+        stands && self.displaced_near(near, &turn.comes).next().is_none()
     }
 }

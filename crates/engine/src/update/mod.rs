@@ -14,6 +14,7 @@
 //! on the way there it may pass only rules that share no packets with it, and no place to which
 //! other rules jump. A rule that passed some is *displaced*: rules put in near it later must share
 //! no packets with it either, so that the order of any two rules that share some is the right one.
+//! Where none is free, rules that decide move by a position each ([`moves`]).
 //!
 //! *Terms* of a new rule go into the hashed tables that there are: a group of a few records is
 //! written anew into free room, then its slot, one store, as often as it has copies. What no table
@@ -47,6 +48,7 @@ mod insert;
 mod kept;
 mod leaves;
 mod members;
+mod moves;
 mod place;
 mod quality;
 mod refold;
@@ -179,6 +181,8 @@ pub struct Live {
     leaving_positions: Vec<(usize, u32)>,
     /// Packets that may be under way with the first of these.
     grace: Option<Grace>,
+    /// How often a rule was moved.
+    moves: usize,
     /// Whether lists for established flows were given up.
     whole: bool,
     /// Rules in `rules` that ask for sets.
@@ -225,6 +229,7 @@ impl Live {
             leaving_rules: Vec::new(),
             leaving_positions: Vec::new(),
             grace: None,
+            moves: 0,
             whole: false,
             with_sets: Vec::new(),
             fixed_sets: HashSet::new(),

@@ -30,6 +30,17 @@ impl Place {
         meet(terms, others, &self.root.services, self.root.family)
     }
 
+    /// The position of the first rule from number `index` on that is where the order has it, or of
+    /// the chain policy.
+    pub(super) fn anchor(&self, order: &[RuleId], index: usize) -> u32 {
+        let own = |id: &RuleId| {
+            let at = self.at[id.0 as usize];
+            (at != NONE && !self.displaced.contains_key(&at)).then_some(at)
+        };
+        let found = order.iter().skip(index).find_map(own);
+        found.unwrap_or(self.root.slots.len() as u32 - 1)
+    }
+
     /// Where a rule can stand that comes in front of number `index`, and whether that is behind
     /// rules that come later, or in front of earlier ones.
     pub(super) fn find(
@@ -39,12 +50,7 @@ impl Place {
         terms: &[Term],
     ) -> Option<(u32, bool)> {
         let last = self.root.slots.len() as u32 - 1;
-        // The next rule that is where the order has it.
-        let own = |id: &RuleId| {
-            let at = self.at[id.0 as usize];
-            (at != NONE && !self.displaced.contains_key(&at)).then_some(at)
-        };
-        let anchor = order.get(index..)?.iter().find_map(own).unwrap_or(last);
+        let anchor = self.anchor(order, index);
         let found = self.backward(anchor, terms).map(|(from, to, passed)| {
             // Of a run of free positions the one that leaves most to those that come next.
             let position = match (index, index == order.len()) {
@@ -57,20 +63,38 @@ impl Place {
         let found = found.or_else(|| Some((self.forward(anchor, last, terms)?, true)));
         let (position, displaced) = found?;
         let near = position.min(anchor)..=position.max(anchor);
-        let clear = self.passed_by_none(near, terms);
+        let clear = self.keeps_order(order, (index, position), near, terms);
         clear.then_some((position, displaced))
     }
 
-    /// Whether no rule that is elsewhere than the order has it, near these positions, shares
-    /// packets with terms.
-    pub(super) fn passed_by_none(&self, near: RangeInclusive<u32>, terms: &[Term]) -> bool {
-        let clear = |(at, _): (&u32, &RuleId)| match &self.root.slots[*at as usize] {
-            Slot::Plain(others) | Slot::Covered(others, _) => !self.meets(terms, others),
-            _ => false,
+    /// Whether a rule with these terms can come in front of number `index` at a position: those near
+    /// that share packets with it, and are elsewhere than the order has them, are on the right side.
+    pub(super) fn keeps_order(
+        &self,
+        order: &[RuleId],
+        (index, position): (usize, u32),
+        near: RangeInclusive<u32>,
+        terms: &[Term],
+    ) -> bool {
+        let is_right = |(at, id): (u32, RuleId)| order[..index].contains(&id) == (at < position);
+        self.displaced_near(near, terms).all(is_right)
+    }
+
+    /// Rules near these positions that share packets with terms, and are elsewhere than the order
+    /// has them.
+    pub(super) fn displaced_near(
+        &self,
+        near: RangeInclusive<u32>,
+        terms: &[Term],
+    ) -> impl Iterator<Item = (u32, RuleId)> {
+        let shares = |at: u32| match &self.root.slots[at as usize] {
+            Slot::Plain(others) | Slot::Covered(others, _) => self.meets(terms, others),
+            _ => true,
         };
         let low = near.start().saturating_sub(2 * SCAN);
-        let mut all = self.displaced.range(low..=near.end() + 2 * SCAN);
-        all.all(clear)
+        let all = self.displaced.range(low..=near.end() + 2 * SCAN);
+        all.map(|(at, id)| (*at, *id))
+            .filter(move |(at, _)| shares(*at))
     }
 
     /// The nearest run of free positions in front of one, and whether rules lie between.

@@ -72,6 +72,24 @@ pub fn sources(seed: u64, rules: u32) -> Policy {
     })
 }
 
+/// A policy of so many IPv4 rules about wide ranges of ports, each of which shares packets with all
+/// others.
+pub fn wide(seed: u64, rules: u32) -> Policy {
+    policy_of(seed, Family::V4, rules, |id, _, rng| wide_rule(id, rng))
+}
+
+/// One of those.
+pub fn wide_rule(id: u32, rng: &mut Rng) -> Rule {
+    let (first, last) = (rng.u16(1..20_000), rng.u16(20_000..));
+    let ports = Cond::DstPort(RangeSet::range(first, last));
+    let tcp = Cond::Proto(RangeSet::one(6));
+    Rule {
+        tests: vec![test(tcp), test(ports)],
+        flow: Flow::Verdict([Verdict::Accept, Verdict::Drop][rng.usize(..2)]),
+        ..rule(id, Family::V4, rng)
+    }
+}
+
 /// A policy of IPv4 rules that are narrow in one of six fields or pairs of fields, so that each
 /// kind has a table of its own. `width`: addresses of a range; a power of two makes them prefixes.
 pub fn kinds(seed: u64, rules: u32, width: u32) -> Policy {
