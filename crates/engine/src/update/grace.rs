@@ -1,8 +1,8 @@
 //! What was unlinked, until no packet can be under way with it.
 //!
-//! In: positions, counters, bits and blocks of room, in the order in which they left. Out: the same,
-//! free for whoever comes next, a grace period later. A thread waits for that, so that changes
-//! don't: only who finds no room waits too.
+//! In: positions, counters, bits and blocks of room, in the order in which they left. Out: the
+//! same, free for whoever comes next, a grace period later. A thread waits for that, so that
+//! changes don't: only who finds no room waits too.
 
 use super::{Live, Store};
 use crate::compile::room::Slot;
@@ -50,8 +50,8 @@ impl Live {
         }
     }
 
-    /// Lets what nobody is under way with be used again, and begins to wait for what left since when
-    /// that is much.
+    /// Lets what nobody is under way with be used again, and begins to wait for what left since
+    /// when that is much.
     pub(super) fn settle(&mut self, store: &mut impl Store) {
         let is_over = |grace: &Grace| grace.thread.is_finished();
         if self.grace.as_ref().is_some_and(is_over) {

@@ -1,10 +1,10 @@
 //! Rules that move on to let another in between.
 //!
-//! In: a rule that comes, and finds no free position among those that share packets with it. Out: a
-//! free one in front of the rule that is to follow, after all up to the nearest free one have moved
-//! by a position, so that no two change their order. A rule that moves is there twice for a grace
-//! period, and which of the two decides a packet is all the same: so only those move that decide, as
-//! one that goes on would count twice.
+//! In: a rule that comes, and finds no free position among those that share packets with it. Out:
+//! a free one in front of the rule that is to follow, after all up to the nearest free one have
+//! moved by a position, so that no two change their order. A rule that moves is there twice for a
+//! grace period, and which of the two decides a packet is all the same: so only those move that
+//! decide, as one that goes on would count twice.
 
 use super::hand::Hand;
 use super::insert::Own;
@@ -33,8 +33,8 @@ impl Live {
         self.moves
     }
 
-    /// Lets rules move, so that this one finds a free position in front of number `index` of a chain
-    /// wherever it found none. False: they can't.
+    /// Lets rules move, so that this one finds a free position in front of number `index` of a
+    /// chain wherever it found none. False: they can't.
     pub(super) fn make_way(
         &mut self,
         store: &mut impl Store,

@@ -67,8 +67,9 @@ impl Place {
         clear.then_some((position, displaced))
     }
 
-    /// Whether a rule with these terms can come in front of number `index` at a position: those near
-    /// that share packets with it, and are elsewhere than the order has them, are on the right side.
+    /// Whether a rule with these terms can come in front of number `index` at a position: those
+    /// near that share packets with it, and are elsewhere than the order has them, are on the right
+    /// side.
     pub(super) fn keeps_order(
         &self,
         order: &[RuleId],
