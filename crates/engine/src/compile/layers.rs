@@ -26,17 +26,16 @@ use zerocopy::IntoBytes;
 /// Up to so many terms, bit vectors alone serve best.
 const SMALL: usize = 1100;
 
-/// Terms of a leaf where single rules are to be changed: it is written anew with each.
-const LEAF_MAX: usize = 1024;
-/// Bits of a chunk there, and of one for packets that are cut short.
-const ROOM_TERMS: usize = 1024;
+/// Bits of a chunk for packets that are cut short, where single rules are to be changed.
 const LEAN_TERMS: usize = 256;
 /// Terms that only bit vectors can hold.
 const WIDE_MAX: usize = 1024 * CHUNKS_MAX;
 /// Blocks of all address trees of one field in a row of chunks.
 const TREE_BLOCKS: usize = 1024;
-/// Bytes of address rows up to which a chunk may be larger than the smallest size.
+/// Bytes of rows up to which a chunk may be larger than the smallest size.
 const ROW_BYTES: usize = 3 << 20;
+/// The same where single rules are to be changed: rows are written anew with many of them.
+const ROOM_ROW_BYTES: usize = 512 << 10;
 
 /// What building the classifier of a root needs to know.
 pub struct Layers<'a> {
@@ -159,7 +158,7 @@ impl Layers<'_> {
         }
         let loads = made.worst_loads;
         let leaf_max = match self.room {
-            true => LEAF_MAX,
+            true => spread::terms_of(chunk_terms(&terms, ROOM_ROW_BYTES)),
             false => usize::MAX,
         };
         // What fits one chunk is looked through sooner than a tree is walked.
@@ -238,12 +237,12 @@ impl Layers<'_> {
         if self.room {
             let bits = match self.lean {
                 true => LEAN_TERMS.max(terms.len().div_ceil(CHUNKS_MAX / 4)),
-                false => ROOM_TERMS,
+                false => chunk_terms(terms, ROOM_ROW_BYTES),
             };
             return spread::chunks(terms, spread::terms_of(bits));
         }
         let bit = |(term, at): &(&'t Term, u32)| (Some(*term), *at);
-        let chunks = terms.chunks(chunk_terms(terms));
+        let chunks = terms.chunks(chunk_terms(terms, ROW_BYTES));
         chunks.map(|part| part.iter().map(bit).collect()).collect()
     }
 
@@ -275,6 +274,7 @@ impl Layers<'_> {
             },
             alone: one && made.hashed == 0 && !(self.lean || self.room),
             shared: place.shared.filter(|_| one),
+            changes: self.room,
         };
         let parts = parts.iter().map(Vec::as_slice);
         let chunks = builder.chunks(parts, self.limit, writer)?;
@@ -301,11 +301,12 @@ fn wide(flat: &Flat, terms: &[(&Term, u32)], given: usize) -> Error {
 
 /// Whether one chunk holds terms without taking much room.
 pub fn fit_one_chunk(terms: &[(&Term, u32)]) -> bool {
-    terms.len() <= CHUNK_TERMS_MAX && terms.len() <= chunk_terms(terms)
+    terms.len() <= CHUNK_TERMS_MAX && terms.len() <= chunk_terms(terms, ROW_BYTES)
 }
 
-/// Terms of one chunk: rows grow with the square of it, the number of chunks with its inverse.
-fn chunk_terms(terms: &[(&Term, u32)]) -> usize {
+/// Terms of one chunk whose rows take at most so many bytes: they grow with the square of it, the
+/// number of chunks with its inverse.
+fn chunk_terms(terms: &[(&Term, u32)], row_bytes: usize) -> usize {
     let bytes = |size: usize| -> usize {
         let part = &terms[..terms.len().min(size)];
         let addresses = |side: usize| {
@@ -321,7 +322,7 @@ fn chunk_terms(terms: &[(&Term, u32)]) -> usize {
     };
     let fits = |size: &usize| {
         let bytes = bytes(*size);
-        bytes <= ROW_BYTES && bytes * terms.len().div_ceil(*size) <= 4 * ROW_BYTES
+        bytes <= row_bytes && bytes * terms.len().div_ceil(*size) <= 4 * row_bytes
     };
     let sizes = [CHUNK_TERMS_MAX, CHUNK_TERMS_MAX / 2];
     sizes.into_iter().find(fits).unwrap_or(1024)

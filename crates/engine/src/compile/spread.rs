@@ -12,7 +12,7 @@ use crate::image::layout::{CHUNK_TERMS_MAX, row_words};
 const TERMS_A_FREE: usize = 16;
 
 /// Terms of a chunk of at most so many bits.
-pub fn terms_of(bits: usize) -> usize {
+pub const fn terms_of(bits: usize) -> usize {
     bits - bits.div_ceil(TERMS_A_FREE)
 }
 

@@ -29,6 +29,9 @@ const SHARED_BYTES: usize = 256 << 10;
 /// What a bit stands for, and the position of its entry: `None` where a term may come.
 pub type Bit<'t> = (Option<&'t Term>, u32);
 
+/// Words of a row up to which ports are folded where rules are to be changed.
+const FOLD_WORDS: usize = 16;
+
 /// What building chunks needs to know.
 pub struct Builder<'a> {
     /// Family of the root.
@@ -44,6 +47,9 @@ pub struct Builder<'a> {
     pub alone: bool,
     /// Classes that a chunk may share, where it is the only one beside tables.
     pub shared: Option<Shared<'a>>,
+    /// Whether rules are to be changed one by one: chunks of many words have rows of each port,
+    /// since those are fewer to write.
+    pub changes: bool,
 }
 
 /// Classes of small fields and ports that packets are in already: those of the services of tables.
@@ -98,7 +104,7 @@ impl Builder<'_> {
         // Where hardly two terms say the same of ports, rows of each port take less room. To rows
         // of one or two words they are also the shorter way.
         let few = |folded: &Folded| folded.classes.count() <= 512 + 4 * terms.len();
-        let mut folded = (words > 2)
+        let mut folded = (words > 2 && !(self.changes && words > FOLD_WORDS))
             .then(|| fold::fold(&units, true, self.services, self.interfaces))
             .flatten()
             .filter(few)

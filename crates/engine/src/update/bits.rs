@@ -22,7 +22,7 @@ use super::shape::{Place, fields};
 use crate::compile::maps::{self, AddressRoom};
 use crate::compile::term::Term;
 use crate::compile::vectors::write_rows;
-use crate::image::layout::{AddressMap, Chunk};
+use crate::image::layout::{AddressMap, Chunk, Map};
 use crate::image::write::Writer;
 use crate::lookup::class::u64_at;
 use std::cmp::Ordering;
@@ -36,8 +36,8 @@ const BLOCKS_MAX: usize = 128;
 pub(super) struct Written {
     bits: Moved,
     pub rows: (u32, u32),
-    /// Maps of addresses and the fold's, where classes came.
-    pub maps: [(u32, u32); 3],
+    /// Maps of addresses, the fold's, and of ports, where classes came.
+    pub maps: [(u32, u32); 5],
 }
 
 impl Written {
@@ -322,36 +322,83 @@ impl Part {
         let mut written = Written {
             bits,
             rows: block,
-            maps: [(0, 0); 3],
+            maps: [(0, 0); 5],
         };
-        for side in 0..2 {
-            if place.bounds[side].is_empty() {
-                continue;
-            }
-            let map = &mut new.addresses[side];
-            let rows = place.rows[side].set.len() as u32;
-            let Some(block) = write_map(hand, map, &place.bounds[side], rows, family) else {
-                written.give_back(hand);
-                return None;
-            };
-            written.maps[side] = block;
-        }
-        if let Some(refold) = &place.refold {
-            let Some(block) = hand.room.take(refold.bytes(&new.fold) as u32) else {
-                written.give_back(hand);
-                return None;
-            };
-            let mut writer = Writer::at(block.0);
-            refold.write(&mut new.fold, &mut writer);
-            new.fold.rows = place.rows[2].set.len() as u32;
-            written.maps[2] = block;
-            if writer.added().len() > block.1 as usize {
-                written.give_back(hand);
-                return None;
-            }
-            hand.write(block.0, writer.added());
+        if !write_maps(hand, place, &mut new, &mut written, family) {
+            written.give_back(hand);
+            return None;
         }
         Some((new, written))
+    }
+}
+
+/// Writes the maps of fields in which rows come, beside those in use. False: there is no room.
+fn write_maps(
+    hand: &mut Hand<'_, impl Store>,
+    place: &Place,
+    new: &mut Chunk,
+    written: &mut Written,
+    family: Family,
+) -> bool {
+    for side in 0..2 {
+        if place.bounds[side].is_empty() {
+            continue;
+        }
+        let map = &mut new.addresses[side];
+        let rows = place.rows[side].set.len() as u32;
+        let Some(block) = write_map(hand, map, &place.bounds[side], rows, family) else {
+            return false;
+        };
+        written.maps[side] = block;
+    }
+    for side in 0..2 {
+        if place.ports[side].is_empty() {
+            continue;
+        }
+        let (map, rows) = (&mut new.ports[side], place.rows[3 + side].set.len() as u32);
+        let Some(block) = write_ports(hand, map, &place.ports[side], rows) else {
+            return false;
+        };
+        written.maps[3 + side] = block;
+    }
+    if let Some(refold) = &place.refold {
+        let Some(block) = hand.room.take(refold.bytes(&new.fold) as u32) else {
+            return false;
+        };
+        let mut writer = Writer::at(block.0);
+        refold.write(&mut new.fold, &mut writer);
+        new.fold.rows = place.rows[2].set.len() as u32;
+        written.maps[2] = block;
+        if writer.added().len() > block.1 as usize {
+            return false;
+        }
+        hand.write(block.0, writer.added());
+    }
+    true
+}
+
+/// Writes a map from ports to classes in place of another; its block.
+fn write_ports(
+    hand: &mut Hand<'_, impl Store>,
+    map: &mut Map,
+    bounds: &[(u16, u32)],
+    classes: u32,
+) -> Option<(u32, u32)> {
+    // Numbers of 256 blocks, and blocks of 256 classes: each that there was as it was and with the
+    // class that comes, and those that a bound of that cuts.
+    let mut blocks = (2 * map.blocks + 2).min(256);
+    loop {
+        let block = hand.room.take(512 * (1 + blocks))?;
+        let mut writer = Writer::at(block.0);
+        let made = maps::ports(bounds, classes, &mut writer);
+        if writer.added().len() <= block.1 as usize {
+            hand.write(block.0, writer.added());
+            let rows_at = map.rows_at;
+            *map = Map { rows_at, ..made };
+            return Some(block);
+        }
+        hand.room.give_back(block.0, block.1);
+        blocks = made.blocks;
     }
 }
 

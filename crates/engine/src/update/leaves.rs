@@ -17,7 +17,7 @@ use crate::compile::splits::{LEAF, Ranges, ranges};
 use crate::compile::spread;
 use crate::compile::term::Term;
 use crate::compile::vectors::{self, Builder};
-use crate::image::layout::{self, Chunk, Root, Split};
+use crate::image::layout::{self, CHUNK_TERMS_MAX, Chunk, Root, Split};
 use crate::image::read;
 use crate::image::write::Writer;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use std::mem::offset_of;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Terms of a chunk that is written anew.
-const TERMS_MAX: usize = 2048;
+const TERMS_MAX: usize = spread::terms_of(CHUNK_TERMS_MAX);
 /// Blocks of an address tree of such a chunk.
 const BLOCKS_MAX: usize = 64;
 /// Bytes that a chunk is expected to take: for each bit and for all, or beside its rows and trees
@@ -68,8 +68,8 @@ pub(super) struct Part {
     block: Block,
     /// Where its rows and positions are, if they were written anew.
     rows: Block,
-    /// The same of maps of addresses and the fold's.
-    maps: [Block; 3],
+    /// The same of maps: of addresses, the fold's, of ports.
+    maps: [Block; 5],
     /// How often bits were moved.
     pub moved: u32,
 }
@@ -277,20 +277,14 @@ impl Place {
         part.take_up(written, term);
         let gone = std::mem::replace(&mut part.rows, rows);
         hand.room.leave(gone.0, gone.1);
-        for (side, bounds) in place.bounds.into_iter().enumerate() {
-            if bounds.is_empty() {
-                continue;
-            }
-            let gone = std::mem::replace(&mut part.maps[side], maps[side]);
+        for (own, new) in part.maps.iter_mut().zip(maps).filter(|(_, new)| new.1 > 0) {
+            let gone = std::mem::replace(own, new);
             hand.room.leave(gone.0, gone.1);
-            if let Some(shape) = &mut part.shape {
-                shape.addresses[side] = bounds;
-            }
         }
         if place.refold.is_some() {
-            let gone = std::mem::replace(&mut part.maps[2], maps[2]);
-            hand.room.leave(gone.0, gone.1);
             part.shape = None;
+        } else if let Some(shape) = &mut part.shape {
+            shape.take_up(place);
         }
         Ok(true)
     }
@@ -392,6 +386,7 @@ impl Place {
             },
             alone: false,
             shared: None,
+            changes: true,
         };
         loop {
             let block = hand.room.take(expected as u32);

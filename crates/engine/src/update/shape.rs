@@ -44,6 +44,8 @@ pub struct Place {
     pub rows: Vec<Rows>,
     /// Intervals of source and destination, where rows come.
     pub bounds: [Bounds<u128>; 2],
+    /// Of ports, where rows of their own come.
+    pub ports: [Bounds<u16>; 2],
     /// The fold, where rows come.
     pub refold: Option<Refold>,
 }
@@ -54,7 +56,7 @@ type Small = [u16; 5];
 /// The classes of a chunk's fields.
 pub struct Shape {
     family: Family,
-    pub addresses: [Bounds<u128>; 2],
+    addresses: [Bounds<u128>; 2],
     /// Of ports, in the fold or with rows of their own.
     ports: [Bounds<u16>; 2],
     /// For each class of small fields, a packet of it.
@@ -265,8 +267,22 @@ impl Shape {
         }
     }
 
+    /// Takes up the intervals of rows that came.
+    pub fn take_up(&mut self, place: Place) {
+        for (own, new) in self.addresses.iter_mut().zip(place.bounds) {
+            if !new.is_empty() {
+                *own = new;
+            }
+        }
+        for (own, new) in self.ports.iter_mut().zip(place.ports) {
+            if !new.is_empty() {
+                *own = new;
+            }
+        }
+    }
+
     /// The rows that a term is in whose service is one of those that the fold was made of. `None`
-    /// where ports would need rows of their own, or the fold would become too large.
+    /// where the fold would become too large.
     pub fn place(
         &self,
         image: &[u8],
@@ -303,17 +319,17 @@ impl Shape {
         let (fold, refold) = refold(image, &chunk.fold, bounds, &smalls, own)?;
         let [source, destination] = [address(0), address(1)];
         let mut rows = vec![source.rows, destination.rows, fold];
+        let mut ports = [Bounds::new(), Bounds::new()];
         for side in (0..2).filter(|_| apart) {
             let count = chunk.ports[side].rows;
             let own = within(&self.ports[side], count, &term.port[side], u16::MAX);
-            if !own.rows.copies.is_empty() {
-                return None;
-            }
             rows.push(own.rows);
+            ports[side] = own.bounds;
         }
         Some(Place {
             rows,
             bounds: [source.bounds, destination.bounds],
+            ports,
             refold,
         })
     }
