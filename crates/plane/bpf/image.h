@@ -237,6 +237,7 @@ struct weir_entry {
 #define WEIR_FLAG_STANDING 0x40	/* if a proposal stands it decides, and this does not count */
 #define WEIR_FLAG_AS_LEARNED 0x20	/* the state just found gives verdict and deciding rule */
 #define WEIR_FLAG_REFUSE 0x10	/* the verdict that stands becomes a drop */
+#define WEIR_FLAG_AGAIN 0x08	/* who passes it looks anew: rules came behind it (engine::update) */
 #define WEIR_FLAG_VERDICT 3
 
 /*

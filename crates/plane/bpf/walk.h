@@ -320,6 +320,39 @@ __noinline int weir_count_all(struct walk *w, __u32 rules_at, __u32 rules)
 	return 0;
 }
 
+/* Stand before the first entry of a root. A function, because a packet meets up to three roots. */
+__noinline int weir_begin(struct walk *w, __u32 root_at)
+{
+	const __u8 *image;
+
+	if (!w)
+		return 0;
+	image = weir_image(w->slot & 1);
+	if (!image)
+		return 0;
+	w->proposed = 0;
+	lookup_begin(image, image_mask(), root_at, &w->packet, &w->cursor);
+	return 0;
+}
+
+/*
+ * Go on behind the entry at the cursor, which does not hold. Where one was taken out of use and
+ * others came for it, what was looked up before doesn't lead to those.
+ */
+static __always_inline int walk_past(struct walk *w, const struct weir_entry *e)
+{
+	__u32 proposed = w->proposed, next = e->next_fail;
+
+	cursor_move(&w->cursor, next);
+	if (!(e->flags & WEIR_FLAG_AGAIN))
+		return WEIR_STEP_ON;
+	weir_begin(w, w->cursor.root_at);
+	w->proposed = proposed;
+	w->cursor.position = next;
+	w->cursor.seek = true;
+	return WEIR_STEP_ON;
+}
+
 /* Run the tests of the entry at the cursor; if all hold, its operations. */
 __noinline int weir_meet(struct walk *w)
 {
@@ -358,10 +391,8 @@ __noinline int weir_meet(struct walk *w)
 				answer = test_any(w, t, tests_at);
 			if (weir_may(WEIR_FEATURE_CHUNKS) && answer == WEIR_HOT_DROP)
 				return hot_drop(w);
-			if (answer == WEIR_ABSENT || answer == t->negate) {
-				cursor_move(&w->cursor, e->next_fail);
-				return WEIR_STEP_ON;
-			}
+			if (answer == WEIR_ABSENT || answer == t->negate)
+				return walk_past(w, e);
 		}
 		tests_at += sizeof(*t);
 	}
@@ -445,21 +476,6 @@ __noinline int weir_walk_on(struct walk *w)
 		return rest.step;
 	weir_reason(WEIR_REASON_IMAGE);
 	return WEIR_VERDICT_DROP;
-}
-
-/* Stand before the first entry of a root. A function, because a packet meets up to three roots. */
-__noinline int weir_begin(struct walk *w, __u32 root_at)
-{
-	const __u8 *image;
-
-	if (!w)
-		return 0;
-	image = weir_image(w->slot & 1);
-	if (!image)
-		return 0;
-	w->proposed = 0;
-	lookup_begin(image, image_mask(), root_at, &w->packet, &w->cursor);
-	return 0;
 }
 
 #define WEIR_STEPS_INLINE 3	/* most walks end within these */

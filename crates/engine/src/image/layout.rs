@@ -114,8 +114,7 @@ pub struct Header {
     pub worst_steps: u32,
     /// Bits: `FEATURE_*`.
     pub features: u32,
-    /// Packet clock (ms) when the image was put into its slot: the loader writes it. Not part of
-    /// the checksum.
+    /// Packet clock (ms) when the image came into its slot, by the loader; not in the checksum.
     pub loaded_ms: u64,
     /// Root of each (family, hook, table), 0 without.
     pub roots: [u32; ROOTS],
@@ -436,6 +435,8 @@ pub const FLAG_PROPOSE: u8 = 0x80;
 pub const FLAG_STANDING: u8 = 0x40;
 /// With any verdict of its own: the state just found gives verdict and deciding rule.
 pub const FLAG_AS_LEARNED: u8 = 0x20;
+/// Who passes it looks anew: rules came for packets of this one, now off ([`crate::update`]).
+pub const FLAG_AGAIN: u8 = 0x08;
 /// With no verdict of its own: the verdict that stands becomes a drop.
 pub const FLAG_REFUSE: u8 = 0x10;
 /// The verdict of a proposal.
@@ -503,8 +504,7 @@ pub const CHUNK_FLAGS_MAX: usize = 4;
 pub const TEST_ROUTING: u8 = 15;
 /// Flow field `small` (see `CT_*`); absent without a flow.
 pub const TEST_CT: u8 = 16;
-/// Routing type of the source address in the set of bits `a` (1 local, 2 broadcast, 4 multicast,
-/// 8 unicast).
+/// Routing type of the source in the bits `a` (1 local, 2 broadcast, 4 multicast, 8 unicast).
 pub const TEST_SRC_TYPE: u8 = 17;
 /// Of the destination address.
 pub const TEST_DST_TYPE: u8 = 21;

@@ -43,6 +43,19 @@ impl Live {
         chain: ChainId,
         index: usize,
     ) -> Result<RuleId, Rebuild> {
+        self.settle(store);
+        self.delete_as(store, chain, index, false)
+    }
+
+    /// The same. `others_came`: packets of the rule are led to another one now, and those under way
+    /// may have asked for it before.
+    fn delete_as(
+        &mut self,
+        store: &mut impl Store,
+        chain: ChainId,
+        index: usize,
+        mut others_came: bool,
+    ) -> Result<RuleId, Rebuild> {
         let (list, id) = self.may_delete(chain, index)?;
         let roots = self.lists[list].roots.clone();
         let is_known = |number: &usize| {
@@ -56,13 +69,8 @@ impl Live {
         if roots.iter().any(is_known) {
             self.give_up_known(store);
         }
-        let mut must_wait = false;
         for number in &roots {
-            must_wait |= self.uncover(store, *number, id)?;
-        }
-        if must_wait {
-            // Who has this rule in hand and passes it must meet those that it covered.
-            store.wait();
+            others_came |= self.uncover(store, *number, id)?;
         }
         let mut gone = Vec::new();
         for number in &roots {
@@ -72,6 +80,9 @@ impl Live {
                 continue;
             }
             let count = place.tests(hand.image, position);
+            if others_came {
+                place.let_ask_again(&mut hand, position);
+            }
             place.switch(&mut hand, position, count + 1);
             place.displaced.remove(&position);
             gone.push((*number, position));
@@ -80,6 +91,12 @@ impl Live {
             let (place, mut hand) = self.place(store, number);
             let slot = &mut place.root.slots[position as usize];
             let gone = match std::mem::replace(slot, Slot::Leaving) {
+                Slot::Plain(terms) if others_came => {
+                    // Who has asked one table before the others came, and asks the next one now,
+                    // must meet this rule there, to ask anew behind it.
+                    self.off.push((number, position, terms));
+                    continue;
+                }
                 Slot::Plain(terms) => place.unlink(&mut hand, &terms, position),
                 _ => true,
             };
@@ -94,8 +111,8 @@ impl Live {
         Ok(id)
     }
 
-    /// Lets packets be led to the rules that have no terms because of this one. Whether packets
-    /// that have it in hand could pass them by.
+    /// Lets packets be led to the rules that have no terms because of this one. Whether there are
+    /// any.
     pub(super) fn uncover(
         &mut self,
         store: &mut impl Store,
@@ -108,22 +125,18 @@ impl Live {
         if covered.len() > UNCOVERED_MAX {
             return Err(MANY);
         }
-        let mut must_wait = false;
         for at in covered {
             let Slot::Covered(terms, _) = &place.root.slots[at as usize] else {
                 continue;
             };
             let terms: Vec<Term> = terms.clone();
             place.link(&mut hand, &terms, at)?;
-            must_wait |= place.is_in_leaves(&terms, at);
             place.root.slots[at as usize] = Slot::Plain(terms);
         }
         if !place.covered(position).is_empty() {
             return Err(Rebuild("a covered rule has no terms"));
         }
-        let linked = place.covers.remove(&position).is_some();
-        let in_leaves = place.has_in_leaves(position);
-        Ok(linked && (must_wait || in_leaves))
+        Ok(place.covers.remove(&position).is_some())
     }
 
     /// Puts a rule in the place of the one that is number `index` (from 0) of a chain. In between
@@ -147,24 +160,14 @@ impl Live {
         rule: &Rule,
         id: Option<RuleId>,
     ) -> Result<RuleId, Rebuild> {
-        let (list, old) = self.may_delete(chain, index)?;
+        let (_, old) = self.may_delete(chain, index)?;
         let goes_on = |rule: &Rule| !matches!(rule.flow, Flow::Verdict(_));
         if goes_on(rule) || self.rule(old).is_some_and(goes_on) {
             // A packet could count at both.
             return Err(Rebuild("a rule that only counts is replaced"));
         }
         let id = self.insert_as(store, chain, index + 1, rule, id)?;
-        let in_leaves = |number: &usize| {
-            let place = &self.places[*number];
-            [old, id]
-                .iter()
-                .any(|id| place.has_in_leaves(place.at[id.0 as usize]))
-        };
-        if self.lists[list].roots.iter().any(in_leaves) {
-            // Who has the old rule in hand and passes it must meet the new one.
-            store.wait();
-        }
-        match self.delete(store, chain, index) {
+        match self.delete_as(store, chain, index, true) {
             Ok(_) => Ok(id),
             Err(rebuild) => {
                 // The old rule stays, so the new one goes.

@@ -6,6 +6,7 @@
 
 use super::{Live, Store};
 use crate::compile::room::Slot;
+use crate::compile::term::Term;
 use std::thread::{Builder, JoinHandle};
 
 /// Unlinked things for which a grace period begins.
@@ -15,18 +16,22 @@ const BLOCKS_A_THING: usize = 8;
 /// Things for which a change that finds no room waits, rather than for few each time.
 const THINGS_LEAST: usize = 64;
 
+/// Rules that are off for which a change takes away what leads to them, so that none takes long.
+const UNLINKED_AT_ONCE: usize = 4;
+
 /// What left so far, as the lengths of the lists that it is in.
 struct Left {
     positions: usize,
     rules: usize,
     blocks: usize,
+    off: usize,
     /// Of each place.
     bits: Vec<usize>,
 }
 
 impl Left {
     fn things(&self) -> usize {
-        self.positions + self.rules + self.blocks / BLOCKS_A_THING
+        self.positions + self.rules + self.off + self.blocks / BLOCKS_A_THING
     }
 }
 
@@ -42,6 +47,7 @@ impl Live {
             positions: self.leaving_positions.len(),
             rules: self.leaving_rules.len(),
             blocks: self.room.leaving(),
+            off: self.off.len(),
             bits: self
                 .places
                 .iter()
@@ -57,6 +63,7 @@ impl Live {
         if self.grace.as_ref().is_some_and(is_over) {
             self.end_grace(store);
         }
+        self.unlink_unneeded(store, UNLINKED_AT_ONCE);
         if self.grace.is_none() && (self.left().things() >= THINGS || self.room.has_much_leaving())
         {
             self.begin_grace(store);
@@ -66,6 +73,7 @@ impl Live {
     /// The same for a change that found no room, which waits. False: there is too little to come.
     pub(super) fn settle_now(&mut self, store: &mut impl Store) -> bool {
         if self.end_grace(store) {
+            self.unlink_unneeded(store, usize::MAX);
             return true;
         }
         let is_worth_it = self.left().things() >= THINGS_LEAST || self.room.has_much_leaving();
@@ -81,6 +89,31 @@ impl Live {
         self.end_grace(store);
         self.begin_grace(store);
         self.end_grace(store);
+    }
+
+    /// Whether packets are still led to rules that are off, and take the long way because of it.
+    pub fn is_untidy(&self) -> bool {
+        !(self.off.is_empty() && self.unneeded.is_empty())
+    }
+
+    /// Lets no packet be led to rules that are off, and waits for those under way.
+    pub(super) fn tidy(&mut self, store: &mut impl Store) {
+        if self.is_untidy() {
+            self.reclaim(store);
+            self.unlink_unneeded(store, usize::MAX);
+        }
+    }
+
+    /// Takes what leads to rules that are off away, of so many.
+    fn unlink_unneeded(&mut self, store: &mut impl Store, most: usize) {
+        let count = self.unneeded.len().min(most);
+        let first: Vec<(usize, u32, Vec<Term>)> = self.unneeded.drain(..count).collect();
+        for (number, position, terms) in first {
+            let (place, mut hand) = self.place(store, number);
+            if place.unlink(&mut hand, &terms, position) {
+                self.leaving_positions.push((number, position));
+            }
+        }
     }
 
     fn begin_grace(&mut self, store: &mut impl Store) {
@@ -119,6 +152,7 @@ impl Live {
             let (place, mut hand) = self.place(store, number);
             place.free_cleared(&mut hand, bits);
         }
+        self.unneeded.extend(self.off.drain(..left.off));
         self.free_rules
             .extend(self.leaving_rules.drain(..left.rules));
         self.room.settle(left.blocks);

@@ -287,7 +287,13 @@ impl<H: Home> Kept<H> {
             std::thread::sleep(std::time::Duration::from_millis(1));
             self.take_up()?;
         }
+        self.tidy();
         Ok(())
+    }
+
+    /// Does what has time and was left by changes ([`Live::is_untidy`]).
+    pub fn tidy(&mut self) {
+        self.live.tidy(&mut self.store);
     }
 
     /// Builds an image with a change.

@@ -11,7 +11,6 @@ use super::shape::{Shape, fields};
 use super::{Place, Rebuild, Store};
 use crate::compile::hash::QuickSet;
 use crate::compile::maps::AddressRoom;
-use crate::compile::room::Slot;
 use crate::compile::service::ServiceId;
 use crate::compile::splits::{LEAF, Ranges, ranges};
 use crate::compile::spread;
@@ -409,27 +408,6 @@ impl Place {
                 }
             }
         }
-    }
-
-    /// Whether bit vectors have the terms that a position has of its own.
-    pub(super) fn has_in_leaves(&self, position: u32) -> bool {
-        match self.root.slots.get(position as usize) {
-            Some(Slot::Plain(terms)) => self.is_in_leaves(terms, position),
-            _ => false,
-        }
-    }
-
-    /// Whether bit vectors have terms of a position.
-    pub(super) fn is_in_leaves(&self, terms: &[Term], position: u32) -> bool {
-        self.leaves_of(terms).keys().any(|number| {
-            let leaf = &self.leaves[*number as usize];
-            leaf.parts.iter().any(|part| {
-                let first = part.bits.partition_point(|bit| bit.at < position);
-                let own = part.bits[first..].iter();
-                own.take_while(|bit| bit.at == position)
-                    .any(|bit| bit.term.is_some())
-            })
-        })
     }
 
     /// Clears the bits of terms of a position, in the field with the fewest rows.

@@ -143,9 +143,10 @@ impl Live {
         if turns.iter().any(is_known) {
             self.give_up_known(store);
         }
+        let mut others_came = false;
         for turn in &turns {
             // Rules that this one covered may be met now.
-            self.uncover(store, turn.place, turn.rule)?;
+            others_came |= self.uncover(store, turn.place, turn.rule)?;
         }
         for (number, turn) in turns.into_iter().enumerate() {
             if must_wait && number > 0 {
@@ -153,6 +154,11 @@ impl Live {
             }
             let (place, mut hand) = self.place(store, turn.place);
             place.link(&mut hand, &turn.comes, turn.position)?;
+            if !turn.goes.is_empty() && (others_came || !turn.comes.is_empty()) {
+                // Who has asked one table before those came must find in the next what goes.
+                hand.store.wait();
+                others_came = false;
+            }
             if !place.unlink(&mut hand, &turn.goes, turn.position) {
                 return Err(Rebuild("no room is left"));
             }

@@ -179,6 +179,10 @@ pub struct Live {
     free_rules: Vec<RuleId>,
     leaving_rules: Vec<RuleId>,
     leaving_positions: Vec<(usize, u32)>,
+    /// Rules that are off, and that packets may still have to be led to: place, position, terms.
+    off: Vec<(usize, u32, Vec<Term>)>,
+    /// Those that no packet needs any more.
+    unneeded: Vec<(usize, u32, Vec<Term>)>,
     /// Packets that may be under way with the first of these.
     grace: Option<Grace>,
     /// How often a rule was moved.
@@ -228,6 +232,8 @@ impl Live {
             free_rules,
             leaving_rules: Vec::new(),
             leaving_positions: Vec::new(),
+            off: Vec::new(),
+            unneeded: Vec::new(),
             grace: None,
             moves: 0,
             whole: false,
@@ -448,6 +454,15 @@ impl Place {
         let at = self.entry(position) + offset_of!(layout::Entry, tests) as u32;
         let ops = u16::from_le_bytes([hand.image[at as usize + 2], hand.image[at as usize + 3]]);
         hand.store32(at, tests | u32::from(ops) << 16);
+    }
+
+    /// Lets packets that pass an entry look up anew what is behind it.
+    fn let_ask_again(&self, hand: &mut Hand<'_, impl Store>, position: u32) {
+        let at = self.entry(position);
+        let entry: layout::Entry = read(hand.image, at).expect("positions have entries");
+        let flags = entry.flags | layout::FLAG_AGAIN;
+        let word = [entry.verdict, flags].map(u32::from);
+        hand.store32(at, word[0] | word[1] << 8 | u32::from(entry.reject) << 16);
     }
 
     /// Whether the list for established flows says what these terms at a position say.

@@ -350,12 +350,13 @@ impl Open {
     }
 
     /// Whether there is something that has time: texts to be written anew, an image to be taken up
-    /// or to be built.
+    /// or to be built, rules that are off to be unlinked.
     pub fn is_due(&self) -> bool {
         let is_quiet = self.last.elapsed() > QUIET;
         let lines = self.journal.lines();
         let texts = lines > LINES_MAX || lines > 0 && is_quiet;
-        texts || self.kept.has_built() || is_quiet && self.wants_lists()
+        let untidy = self.kept.live().is_untidy();
+        texts || self.kept.has_built() || is_quiet && (untidy || self.wants_lists())
     }
 
     /// Whether an image is to be built, so that established flows have lists of their own again.
@@ -368,6 +369,9 @@ impl Open {
         self.kept
             .take_up()
             .or_exit(Exit::Kernel, "the image is wrong")?;
+        if self.last.elapsed() > QUIET {
+            self.kept.tidy();
+        }
         if self.last.elapsed() > QUIET && self.wants_lists() {
             self.renewed = Some(self.last);
             self.kept.renew();

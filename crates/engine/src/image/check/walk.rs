@@ -4,12 +4,13 @@ use super::{Error, Image};
 use crate::image::brief::entry_at;
 use crate::image::layout::{
     ALIGN, AddressMap, CHUNK_FLAGS_MAX, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC,
-    DIM_SRC_PORT, Entry, FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING, FLAG_VERDICT,
-    FOLD_APART, Fold, HashTable, IpfWith, Leaf, Learner, Lifetimes, Map, OPS_MAX, Op, Pattern,
-    Prefixes4, RULES_MAX, Record4, Record6, Root, SERVICES_MAX, SLOT_FILTER, SPLITS_MAX, STEPS_MAX,
-    Split, TABLES_MAX, TEST_ASIDE, TEST_CT, TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH,
-    TEST_LAST, TEST_LEARN, TEST_LEARNED, TEST_LENGTH, TEST_SCTP, TEST_SPI, TEST_SRC_MASKED,
-    TEST_TCP_MSS, TESTS_MAX, Test, filter_place, is_reject, slot_offset, slot_records,
+    DIM_SRC_PORT, Entry, FLAG_AGAIN, FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING,
+    FLAG_VERDICT, FOLD_APART, Fold, HashTable, IpfWith, Leaf, Learner, Lifetimes, Map, OPS_MAX, Op,
+    Pattern, Prefixes4, RULES_MAX, Record4, Record6, Root, SERVICES_MAX, SLOT_FILTER, SPLITS_MAX,
+    STEPS_MAX, Split, TABLES_MAX, TEST_ASIDE, TEST_CT, TEST_DST_MASKED, TEST_HISTORY,
+    TEST_IPF_WITH, TEST_LAST, TEST_LEARN, TEST_LEARNED, TEST_LENGTH, TEST_SCTP, TEST_SPI,
+    TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test, filter_place, is_reject, slot_offset,
+    slot_records,
 };
 use std::cell::Cell;
 
@@ -194,8 +195,8 @@ impl Checker<'_, '_> {
         }
         let proposes = entry.flags & FLAG_PROPOSE != 0;
         let named = !proposes || entry.verdict == 0 && entry.rules == 1;
-        let all = FLAG_PROPOSE | FLAG_STANDING | FLAG_VERDICT | FLAG_AS_LEARNED | FLAG_REFUSE;
-        let known = entry.flags & !all == 0;
+        let own = FLAG_STANDING | FLAG_VERDICT | FLAG_AS_LEARNED | FLAG_REFUSE | FLAG_AGAIN;
+        let known = entry.flags & !(FLAG_PROPOSE | own) == 0;
         hold(known && named, "what an entry proposes")?;
         hold(
             entry.flags & FLAG_AS_LEARNED == 0 || entry.verdict != 0,

@@ -17,7 +17,7 @@ use std::time::Instant;
 use weir_engine::compile::{Options, compile};
 use weir_engine::image::layout::root_number;
 use weir_engine::image::{Aligned, Image};
-use weir_engine::lookup::Key;
+use weir_engine::lookup::{Key, Lookup};
 use weir_engine::packet::{Arrival, build, settle};
 use weir_engine::update::{Here, Kept, Live};
 use weir_plane::load::Capacity;
@@ -76,7 +76,7 @@ struct Answer {
 fn ask(images: &[&[u8]], model: &Policy, keys: &[Key]) -> anyhow::Result<Vec<(Vec<u32>, f64)>> {
     const PASSES: usize = 9;
     let family = model.chains[0].family;
-    let root = root_number(family, policy::HOOK, policy::TABLE).unwrap_or(0);
+    let number = root_number(family, policy::HOOK, policy::TABLE).unwrap_or(0);
     // Lines of the image are lines of memory in the kernel's maps, and in no vector of bytes. The
     // images are checked before anything is timed: that reads all of them, and so leaves in the
     // caches what no lookup asked for.
@@ -89,14 +89,22 @@ fn ask(images: &[&[u8]], model: &Policy, keys: &[Key]) -> anyhow::Result<Vec<(Ve
     let mut found = vec![(vec![0; keys.len()], Vec::new()); images.len()];
     for _ in 0..PASSES {
         for (image, (found, times)) in images.iter().zip(&mut found) {
-            let searcher = image.searcher(image.header().roots[root]);
+            let searcher = image.searcher(image.header().roots[number]);
             let began = Instant::now();
             for (key, found) in keys.iter().zip(found.iter_mut()) {
                 *found = searcher.first(key);
             }
             times.push(began.elapsed().as_nanos() as f64 / keys.len() as f64);
-            for position in found {
-                *position = image.entry(searcher.root(), *position).rule;
+            for (key, found) in keys.iter().zip(found.iter_mut()) {
+                let root = searcher.root();
+                let mut entry = image.entry(root, *found);
+                // These rules have no tests: it is off, and packets look on behind it.
+                while entry.tests > 0 {
+                    let at = image.header().roots[number];
+                    *found = Lookup::new(image, at, *key).next(*found + 1);
+                    entry = image.entry(root, *found);
+                }
+                *found = entry.rule;
             }
         }
     }
