@@ -7,7 +7,7 @@ use weir_engine::compile::Options;
 use weir_engine::image::Image;
 use weir_engine::image::layout::root_number;
 use weir_engine::lookup::{Key, Lookup};
-use weir_engine::update::{Change, Here, Kept, Live};
+use weir_engine::update::{Change, Failure, Here, Kept, Live};
 use weir_policy::model::{
     AddrMatch, ChainId, Cond, Family, Flow, IfPattern, NamedSet, Policy, RangeSet, Rule, RuleId,
     SetDimension, SetEntry, SetField, SetId, SetPart, Table, Test, Verdict,
@@ -390,6 +390,13 @@ fn rules_move_where_all_share_packets() {
         assert_eq!(live.image(), &*image, "what is in use is what is known");
     }
     assert!(live.moves() > 20, "{} moves", live.moves());
+    // Behind the last rule there is no place for one.
+    let beyond = live.order(ChainId(0)).map_or(0, <[RuleId]>::len) + 1;
+    let kept = Kept::new(&model, &Options::default(), Here);
+    let mut kept = kept.expect("it can be built");
+    let change = Change::Insert(ChainId(0), beyond, boxes::wide_rule(0, &mut rng));
+    let refused = kept.change(&change);
+    assert!(matches!(refused, Err(Failure::NoRule)), "{refused:?}");
 }
 
 /// Members of a set come and go in the two rules that name it.

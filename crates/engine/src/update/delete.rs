@@ -88,20 +88,17 @@ impl Live {
             gone.push((*number, position));
         }
         for (number, position) in gone {
-            let (place, mut hand) = self.place(store, number);
-            let slot = &mut place.root.slots[position as usize];
-            let gone = match std::mem::replace(slot, Slot::Leaving) {
+            let slot = &mut self.places[number].root.slots[position as usize];
+            match std::mem::replace(slot, Slot::Leaving) {
                 Slot::Plain(terms) if others_came => {
                     // Who has asked one table before the others came, and asks the next one now,
                     // must meet this rule there, to ask anew behind it.
                     self.off.push((number, position, terms));
-                    continue;
                 }
-                Slot::Plain(terms) => place.unlink(&mut hand, &terms, position),
-                _ => true,
-            };
-            if gone {
-                self.leaving_positions.push((number, position));
+                Slot::Plain(terms) => {
+                    self.unlink(store, (number, position), &terms);
+                }
+                _ => self.leaving_positions.push((number, position)),
             }
         }
         self.leaving_rules.push(id);

@@ -109,11 +109,38 @@ impl Live {
         let count = self.unneeded.len().min(most);
         let first: Vec<(usize, u32, Vec<Term>)> = self.unneeded.drain(..count).collect();
         for (number, position, terms) in first {
-            let (place, mut hand) = self.place(store, number);
-            if place.unlink(&mut hand, &terms, position) {
-                self.leaving_positions.push((number, position));
-            }
+            self.unlink(store, (number, position), &terms);
         }
+    }
+
+    /// Takes what leads to a position of a place away, which is free a grace period later. False:
+    /// some had to stay, and the position with it.
+    pub(super) fn unlink(
+        &mut self,
+        store: &mut impl Store,
+        (number, position): (usize, u32),
+        terms: &[Term],
+    ) -> bool {
+        let (place, mut hand) = self.place(store, number);
+        let gone = place.unlink(&mut hand, terms, position);
+        if gone {
+            self.leaving_positions.push((number, position));
+        }
+        gone
+    }
+
+    /// The same for a rule that could not be linked there, and that packets under way may have been
+    /// led to.
+    pub(super) fn take_back(
+        &mut self,
+        store: &mut impl Store,
+        (number, position): (usize, u32),
+        terms: &[Term],
+    ) {
+        self.unlink(store, (number, position), terms);
+        let place = &mut self.places[number];
+        place.root.slots[position as usize] = Slot::Leaving;
+        place.taken += 1;
     }
 
     fn begin_grace(&mut self, store: &mut impl Store) {

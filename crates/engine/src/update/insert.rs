@@ -101,15 +101,8 @@ impl Live {
         for (number, coming) in all.iter().enumerate() {
             if let Err(rebuild) = self.write(store, coming) {
                 for written in &all[..=number] {
-                    let (place, mut hand) = self.place(store, written.place);
-                    let gone = place.unlink(&mut hand, &written.terms, written.position);
-                    // Packets under way may have been led there.
-                    place.root.slots[written.position as usize] = Slot::Leaving;
-                    place.taken += 1;
-                    if gone {
-                        self.leaving_positions
-                            .push((written.place, written.position));
-                    }
+                    let at = (written.place, written.position);
+                    self.take_back(store, at, &written.terms);
                 }
                 return Err(rebuild);
             }

@@ -64,18 +64,21 @@ impl Live {
         terms: &[Term],
     ) -> bool {
         let (place, order) = (&self.places[number], &self.lists[list].order);
-        let anchor = place.anchor(order, index);
+        let Some(anchor) = place.anchor(order, index) else {
+            return false;
+        };
         if !place.keeps_order(order, (index, anchor), anchor..=anchor, terms) {
             return false;
         }
+        let ways = [place.before(anchor), place.behind(anchor)];
+        let in_the_way = |at: u32| ways.iter().flatten().flatten().any(|one| one.from == at);
         let standing = order.iter().map(|id| (place.at[id.0 as usize], *id));
-        let standing: HashMap<u32, RuleId> = standing.filter(|(at, _)| *at != NONE).collect();
+        let standing: HashMap<u32, RuleId> = standing.filter(|(at, _)| in_the_way(*at)).collect();
         let decides = |rule: &Rule| matches!(rule.flow, Flow::Verdict(_));
         let may_move = |at: u32| {
             let id = standing.get(&at);
             id.and_then(|id| self.rule(*id)).is_some_and(decides)
         };
-        let ways = [place.before(anchor), place.behind(anchor)];
         let possible = |way: &Vec<Move>| way.iter().all(|one| may_move(one.from));
         let possible = ways.into_iter().flatten().filter(possible);
         let Some(moves) = possible.min_by_key(Vec::len) else {
@@ -94,12 +97,7 @@ impl Live {
             return false;
         };
         if place.link(&mut hand, &terms, one.to).is_err() {
-            let gone = place.unlink(&mut hand, &terms, one.to);
-            place.root.slots[one.to as usize] = Slot::Leaving;
-            place.taken += 1;
-            if gone {
-                self.leaving_positions.push((number, one.to));
-            }
+            self.take_back(store, (number, one.to), &terms);
             return false;
         }
         place.switch(&mut hand, one.to, tests);
@@ -107,10 +105,9 @@ impl Live {
         store.wait();
         let (place, mut hand) = self.place(store, number);
         place.switch(&mut hand, one.from, tests + 1);
-        let gone = place.unlink(&mut hand, &terms, one.from);
-        place.moved(id, one);
+        let gone = self.unlink(store, (number, one.from), &terms);
+        self.places[number].moved(id, one);
         if gone {
-            self.leaving_positions.push((number, one.from));
             self.reclaim(store);
             self.moves += 1;
         }

@@ -31,14 +31,14 @@ impl Place {
     }
 
     /// The position of the first rule from number `index` on that is where the order has it, or of
-    /// the chain policy.
-    pub(super) fn anchor(&self, order: &[RuleId], index: usize) -> u32 {
+    /// the chain policy. `None`: there are not so many rules.
+    pub(super) fn anchor(&self, order: &[RuleId], index: usize) -> Option<u32> {
         let own = |id: &RuleId| {
             let at = self.at[id.0 as usize];
             (at != NONE && !self.displaced.contains_key(&at)).then_some(at)
         };
-        let found = order.iter().skip(index).find_map(own);
-        found.unwrap_or(self.root.slots.len() as u32 - 1)
+        let found = order.get(index..)?.iter().find_map(own);
+        Some(found.unwrap_or(self.root.slots.len() as u32 - 1))
     }
 
     /// Where a rule can stand that comes in front of number `index`, and whether that is behind
@@ -50,7 +50,7 @@ impl Place {
         terms: &[Term],
     ) -> Option<(u32, bool)> {
         let last = self.root.slots.len() as u32 - 1;
-        let anchor = self.anchor(order, index);
+        let anchor = self.anchor(order, index)?;
         let found = self.backward(anchor, terms).map(|(from, to, passed)| {
             // Of a run of free positions the one that leaves most to those that come next.
             let position = match (index, index == order.len()) {

@@ -371,10 +371,10 @@ impl Open {
             .or_exit(Exit::Kernel, "the image is wrong")?;
         if self.last.elapsed() > QUIET {
             self.kept.tidy();
-        }
-        if self.last.elapsed() > QUIET && self.wants_lists() {
-            self.renewed = Some(self.last);
-            self.kept.renew();
+            if self.wants_lists() {
+                self.renewed = Some(self.last);
+                self.kept.renew();
+            }
         }
         if self.journal.lines() > 0 {
             let mut texts = Vec::new();
