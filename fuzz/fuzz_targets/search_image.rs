@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 use weir_engine::compile::{Options, compile};
 use weir_engine::image::layout::{
-    CHECKSUM_AT, Chunk, Fold, HashTable, Header, Leaf, Root, Split, root_number,
+    CHECKSUM_AT, Chunk, FEATURE_BOUNDS, Fold, HashTable, Header, Leaf, Root, Split, root_number,
 };
 use weir_engine::image::{Aligned, Image, checksum};
 use weir_engine::lookup::{Key, Lookup};
@@ -29,6 +29,7 @@ struct Made {
     /// Bytes of a record of its first table; 0 without.
     record: u32,
     keys: Vec<Key>,
+    has_bounds: bool,
     /// Words of structures.
     places: Vec<u32>,
 }
@@ -39,14 +40,22 @@ static MADE: LazyLock<Vec<Made>> = LazyLock::new(|| {
     // Few and many tables, records of prefixes and of ranges, bits alone and a split tree.
     let sources = [1200, 9000].map(|rules| boxes::sources(rules.into(), rules));
     let kinds = [1, 5].map(|width| boxes::kinds(1, 6000, width));
-    let stairs = [boxes::stairs(1, 4300)];
+    let stairs = [boxes::stairs(1, Family::V4, 4300)];
     let policies = v4
         .into_iter()
         .chain(v6)
         .chain(sources)
         .chain(kinds)
         .chain(stairs);
-    let made: Vec<Made> = policies.map(|policy| made(&policy)).collect();
+    let exact = Options::default().row_bytes;
+    let mut all: Vec<Made> = policies.map(|policy| made(&policy, exact)).collect();
+    // Rows that only say which terms may hold.
+    let coarse = [(Family::V4, 900), (Family::V4, 4300), (Family::V6, 900)];
+    let coarse = coarse.map(|(family, rules)| boxes::stairs(2, family, rules));
+    all.extend(coarse.iter().map(|policy| made(policy, 0)));
+    let bounds = all.iter().filter(|made| made.has_bounds);
+    assert_eq!(bounds.count(), coarse.len(), "chunks with bounds");
+    let made = all;
     for record in [16, 32, 64] {
         assert!(made.iter().any(|made| made.record == record), "{record}");
     }
@@ -55,10 +64,12 @@ static MADE: LazyLock<Vec<Made>> = LazyLock::new(|| {
     made
 });
 
-fn made(policy: &Policy) -> Made {
-    let image = compile(policy, &Options::default())
-        .expect("compiles")
-        .image;
+fn made(policy: &Policy, row_bytes: usize) -> Made {
+    let options = Options {
+        row_bytes,
+        ..Options::default()
+    };
+    let image = compile(policy, &options).expect("compiles").image;
     let family = policy.roots[0].family;
     let number = root_number(family, Hook::Forward, Table::Filter).expect("a root");
     let mut source = PacketSource::new(policy, 1);
@@ -73,7 +84,9 @@ fn made(policy: &Policy) -> Made {
         _ => whole.read::<HashTable>(root.tables_at).record,
     };
     let places = places(&whole, number);
+    let has_bounds = whole.header().features & FEATURE_BOUNDS != 0;
     Made {
+        has_bounds,
         image,
         number,
         root,

@@ -15,7 +15,8 @@ pub use first::Searcher;
 
 use crate::image::Image;
 use crate::image::layout::{
-    self, Chunk, DIM_DST, DIM_DST_PORT, DIM_SRC, DIM_SRC_PORT, Fold, HashTable, Leaf, Root, Split,
+    self, Chunk, DIM_DST, DIM_DST_PORT, DIM_SRC, DIM_SRC_PORT, FEATURE_BOUNDS, Fold, HashTable,
+    Leaf, Root, Split,
 };
 use weir_policy::model::{CtState, Fragment, Packet, Transport};
 
@@ -157,6 +158,10 @@ struct Vectors {
     /// With the words that may hold bits, of those not begun.
     rows: class::Rows,
     positions_at: u32,
+    /// Where the terms' bounds are, which have to be looked at; 0: rows say all.
+    bounds_at: u32,
+    /// The term whose position was given last.
+    term: u32,
     /// Bits of the present word not yet given.
     word: u64,
     word_at: u32,
@@ -208,11 +213,40 @@ impl<'i, 'b> Lookup<'i, 'b> {
 
     /// The next position of the vectors.
     fn advance(&mut self) -> u32 {
+        match self.image.header().features & FEATURE_BOUNDS {
+            0 => self.advance_by_rows(),
+            _ => self.advance_within(),
+        }
+    }
+
+    /// The next position of a term that holds by its bounds too.
+    #[cold]
+    fn advance_within(&mut self) -> u32 {
+        loop {
+            let position = self.advance_by_rows();
+            let Vectors {
+                bounds_at, term, ..
+            } = self.vectors;
+            if position == NONE || bounds_at == 0 {
+                return position;
+            }
+            let bounds = self.image.bytes().get(bounds_at as usize..);
+            let v6 = self.root.family == 6;
+            if hashed::is_within(bounds.unwrap_or_default(), term, v6, &self.key) {
+                return position;
+            }
+        }
+    }
+
+    /// The next position of a term that rows let through.
+    #[inline(always)]
+    fn advance_by_rows(&mut self) -> u32 {
         loop {
             if self.vectors.word != 0 {
                 let bit = self.vectors.word.trailing_zeros();
                 self.vectors.word &= self.vectors.word - 1;
                 let term = self.vectors.word_at * 64 + bit;
+                self.vectors.term = term;
                 return self.image.read(self.vectors.positions_at + term * 4);
             }
             let rows = &mut self.vectors.rows;
@@ -237,6 +271,7 @@ impl<'i, 'b> Lookup<'i, 'b> {
         let v6 = self.root.family == 6;
         self.vectors.rows = class::chunk_rows(self.image.bytes(), chunk, v6, &self.key);
         self.vectors.positions_at = chunk.positions_at;
+        self.vectors.bounds_at = chunk.bounds_at;
     }
 }
 

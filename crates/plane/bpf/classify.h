@@ -6,7 +6,12 @@
 #ifndef WEIR_CLASSIFY_H
 #define WEIR_CLASSIFY_H
 
-#include "fields.h"
+#include "record.h"
+
+/* Whether chunks may have bounds; maps.h says so where that is known. */
+#ifndef WEIR_BOUNDS
+#define WEIR_BOUNDS true
+#endif
 
 /*
  * Where a lookup stands: at a chunk, whose rows are known once it is entered, and at a word of it.
@@ -159,56 +164,6 @@ static __always_inline void chunk_seek(const __u8 *image, __u64 mask, struct wei
 	cursor->seek = false;
 }
 
-#define WEIR_WORDS_A_STEP 8
-
-/* Let the head be the vectors' next position from `from` on. False: not there yet, call again. */
-static __always_inline bool chunk_next(const __u8 *image, __u64 mask, bool v6,
-				       const struct weir_packet *p, struct weir_cursor *cursor,
-				       __u32 from)
-{
-	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, cursor->chunk_at);
-	__u32 positions_at = c->positions_at;
-
-	if (!cursor->entered)
-		chunk_enter(image, mask, v6, p, cursor);
-	if (cursor->seek)
-		chunk_seek(image, mask, cursor, from);
-	for (int i = 0; i < WEIR_WORDS_A_STEP; i++) {
-		__u64 word = cursor->word, summary = cursor->summary;
-		__u32 position;
-
-		if (!word) {
-			__u32 at;
-
-			if (!summary) {
-				cursor->chunk_at += sizeof(struct weir_chunk);
-				cursor->entered = false;
-				return false;
-			}
-			at = lowest_bit(summary);
-			cursor->summary = summary & (summary - 1);
-			word = rows_and(image, mask, cursor->rows, at * 8);
-			if (at == cursor->first / 64)
-				word &= ~0ULL << (cursor->first & 63);
-			cursor->word = word;
-			cursor->word_at = at;
-		}
-		if (!word)
-			continue;
-		cursor->word = word & (word - 1);
-		position = IMAGE_U32(image, mask,
-				     positions_at + (cursor->word_at * 64 + lowest_bit(word)) * 4);
-		if (position < from) {
-			cursor->seek = true;
-			return false;
-		}
-		cursor->head = position;
-		cursor->begun = true;
-		return true;
-	}
-	return false;
-}
-
 static __always_inline __u64 table_hash(bool v6, const __u64 src[2], const __u64 dst[2], __u64 ports)
 {
 	__u64 hash = src[1] * 0x9e3779b97f4a7c15ULL + dst[1] * 0xbf58476d1ce4e5b9ULL +
@@ -218,17 +173,6 @@ static __always_inline __u64 table_hash(bool v6, const __u64 src[2], const __u64
 		hash += src[0] * 0xd6e8feb86659fd93ULL + dst[0] * 0xa0761d6478bd642fULL;
 	hash ^= hash >> 29;
 	return hash * 0xe7037ed1a0b428dbULL;
-}
-
-/* The sign bit is set when the value is not in the range. */
-static __always_inline __s64 outside(__u32 first, __u32 span, __u32 value)
-{
-	return (__s64)((__u64)span - (__u64)(__u32)(value - first));
-}
-
-static __always_inline __s64 outside16(const __u16 range[2], __u16 value)
-{
-	return (__s64)((__u64)range[1] - (__u64)(__u16)(value - range[0]));
 }
 
 /* Where the rows are whose AND says which services hold: by small fields, by ports. */
@@ -260,30 +204,57 @@ static __always_inline __s64 not_served(const __u8 *image, __u64 mask, struct we
 	return (__s64)(word >> (service & 63) & 1) - 1;
 }
 
-static __always_inline __s64 record4_misses(const struct weir_record4 *r,
-					    const struct weir_packet *p)
-{
-	return outside(r->src[0], r->src[1], p->src[1]) | outside(r->dst[0], r->dst[1], p->dst[1]) |
-	       outside16(r->src_port, p->src_port) | outside16(r->dst_port, p->dst_port);
-}
+#define WEIR_WORDS_A_STEP 8
 
-/* A shift by 0 to 64 bits. */
-static __always_inline __u64 without(__u64 bits, __u8 shift)
+/* Let the head be the vectors' next position from `from` on. False: not there yet, call again. */
+static __always_inline bool chunk_next(const __u8 *image, __u64 mask, bool v6,
+				       const struct weir_packet *p, struct weir_cursor *cursor,
+				       __u32 from)
 {
-	return bits >> (shift >> 1 & 63) >> ((shift - (shift >> 1)) & 63);
-}
+	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, cursor->chunk_at);
+	__u32 positions_at = c->positions_at, bounds_at = c->bounds_at;
 
-static __always_inline __s64 record6_misses(const struct weir_record6 *r,
-					    const struct weir_packet *p)
-{
-	__u64 differs = without(r->src[0] ^ p->src[0], r->shifts[0]) |
-			without(r->src[1] ^ p->src[1], r->shifts[1]) |
-			without(r->dst[0] ^ p->dst[0], r->shifts[2]) |
-			without(r->dst[1] ^ p->dst[1], r->shifts[3]);
+	if (!cursor->entered)
+		chunk_enter(image, mask, v6, p, cursor);
+	if (cursor->seek)
+		chunk_seek(image, mask, cursor, from);
+	for (int i = 0; i < WEIR_WORDS_A_STEP; i++) {
+		__u64 word = cursor->word, summary = cursor->summary;
+		__u32 position, term;
 
-	/* Any bit of the difference to the sign bit. */
-	return (__s64)(differs | (0 - differs)) | outside16(r->src_port, p->src_port) |
-	       outside16(r->dst_port, p->dst_port);
+		if (!word) {
+			__u32 at;
+
+			if (!summary) {
+				cursor->chunk_at += sizeof(struct weir_chunk);
+				cursor->entered = false;
+				return false;
+			}
+			at = lowest_bit(summary);
+			cursor->summary = summary & (summary - 1);
+			word = rows_and(image, mask, cursor->rows, at * 8);
+			if (at == cursor->first / 64)
+				word &= ~0ULL << (cursor->first & 63);
+			cursor->word = word;
+			cursor->word_at = at;
+		}
+		if (!word)
+			continue;
+		cursor->word = word & (word - 1);
+		term = cursor->word_at * 64 + lowest_bit(word);
+		if (WEIR_BOUNDS && bounds_at &&
+		    out_of_bounds(image, mask, bounds_at, v6, p, term))
+			continue;
+		position = IMAGE_U32(image, mask, positions_at + term * 4);
+		if (position < from) {
+			cursor->seek = true;
+			return false;
+		}
+		cursor->head = position;
+		cursor->begun = true;
+		return true;
+	}
+	return false;
 }
 
 /* Of a service's number divided by eight, where its word is in a row: below 4,096 services. */

@@ -180,6 +180,40 @@ static __always_inline void chunk_first(const __u8 *image, __u64 mask, __u32 chu
 	f->beyond |= beyond;
 }
 
+#define BOUNDED_LOOKS 16	/* words and terms that are looked at */
+#define WEIR_UNKNOWN (WEIR_NONE - 1)	/* no position either */
+
+/*
+ * The first position of a chunk with bounds; WEIR_NONE without, WEIR_UNKNOWN after so many looks. One
+ * way through a look goes on to the next, so that the verifier follows each once.
+ */
+static __always_inline __u32 bounded_first(const __u8 *image, __u64 mask, __u32 chunk_at, bool v6,
+					   const struct weir_packet *p)
+{
+	const struct weir_chunk *c = IMAGE_AT(struct weir_chunk, image, mask, chunk_at);
+	__u32 bounds_at = c->bounds_at, positions_at = c->positions_at;
+	__u64 rows[WEIR_ROWS_MAX], word = 0, at = 0;
+	__u64 summary = chunk_rows(image, mask, c, v6, p, rows);
+
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < BOUNDED_LOOKS; i++) {
+		__u64 next = lowest_bit(summary), none = is_zero(word);
+		__u32 term;
+
+		/* Of a word that is used up, the next one that rows have; without any, none. */
+		at = either(at, next, none);
+		word = either(word, rows_and(image, mask, rows, at * 8) & ~is_zero(summary), none);
+		summary &= summary - (1 & none);
+		term = at * 64 + lowest_bit(word);
+		if (!(out_of_bounds(image, mask, bounds_at, v6, p, term) | is_zero(word)))
+			return IMAGE_U32(image, mask, positions_at + term * 4);
+		word &= word - 1;
+		if (!(word | summary))
+			return WEIR_NONE;
+	}
+	return WEIR_UNKNOWN;
+}
+
 /* The first position in the tables of a root, where it has any. */
 static __always_inline __u32 tables_first(const __u8 *image, __u64 mask,
 					  const struct weir_root *root, bool v6,
@@ -188,17 +222,42 @@ static __always_inline __u32 tables_first(const __u8 *image, __u64 mask,
 	return root->tables ? probe_tables(image, mask, root, v6, p, classes, 0, zero) : WEIR_NONE;
 }
 
+/* Whether a leaf has one chunk only, in which rows say which terms may hold. */
+static __always_inline bool has_bounds(const __u8 *image, __u64 mask, const struct weir_leaf *leaf)
+{
+	return leaf->chunks == 1 &&
+	       IMAGE_AT(struct weir_chunk, image, mask, leaf->chunks_at)->bounds_at;
+}
+
+/* bounded_first in the leaf of a packet, where it has such a chunk. */
+static __always_inline __u32 leaf_bounded(const __u8 *image, __u64 mask,
+					  const struct weir_root *root, bool v6,
+					  const struct weir_packet *p)
+{
+	struct weir_leaf leaf = leaf_of(image, mask, root, v6, p);
+
+	if (!has_bounds(image, mask, &leaf))
+		return WEIR_NONE;
+	return bounded_first(image, mask, leaf.chunks_at, v6, p);
+}
+
+/* The earlier of two positions, either of which may not be known. */
+static __always_inline __u32 earlier(__u32 hashed, __u32 bounded)
+{
+	return bounded < hashed || bounded == WEIR_UNKNOWN ? bounded : hashed;
+}
+
 /* What is known of a packet before its chunk is asked. */
 struct weir_asked {
 	__u64 classes;		/* of services: lookup_classes */
-	__u32 hashed;		/* the first position in tables: tables_first */
+	__u32 hashed;		/* the first position in tables and in a chunk with bounds */
 };
 
 /*
  * The first entry that holds. False: not known this way, because there are several chunks. Tables
  * are asked before, because a verifier that follows them here follows what comes after them once for
- * each. `shares`: whether chunks may have the classes of services; without, their rows are found as
- * all others are.
+ * each, and so is a chunk with bounds, for which the stack has no room here. `shares`: whether chunks
+ * may have the classes of services; without, their rows are found as all others are.
  */
 static __always_inline bool lookup_first(const __u8 *image, __u64 mask, const struct weir_root *root,
 					 bool shares, const struct weir_asked *asked, bool v6,
@@ -209,13 +268,15 @@ static __always_inline bool lookup_first(const __u8 *image, __u64 mask, const st
 
 	if (unlikely(root->splits))
 		leaf = leaf_of(image, mask, root, v6 && !LANE_ROOMY, p);
-	if (unlikely(leaf.chunks > 1))
+	if (unlikely(leaf.chunks > 1 || hashed == WEIR_UNKNOWN))
 		return false;
 	f->position = WEIR_NONE;
 	f->positions_at = 0;
 	f->rest = 0;
 	f->beyond = root->tables;
-	if (leaf.chunks)
+	if (WEIR_BOUNDS && has_bounds(image, mask, &leaf))
+		f->beyond |= 1;
+	else if (leaf.chunks)
 		chunk_first(image, mask, leaf.chunks_at, v6, p, shares, asked->classes, f);
 	f->position = hashed < f->position ? hashed : f->position;
 	f->position = f->position < last ? f->position : last;

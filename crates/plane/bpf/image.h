@@ -11,8 +11,13 @@
 
 #define WEIR_STEPS_MAX 1024
 #define WEIR_CHUNKS_MAX 128
-/* Calls of lookup_step for one packet: 3 for each entry met, 9 for each chunk. */
-#define WEIR_LOOKUPS_MAX (3 * WEIR_STEPS_MAX + 9 * WEIR_CHUNKS_MAX)
+/*
+ * Calls of lookup_step for one packet: 3 for each entry met, 9 for each chunk, and where rows say
+ * which terms may hold, one for eight of those that don't.
+ */
+#define WEIR_VAIN_MAX 512
+#define WEIR_CHUNK_STEPS (9 + WEIR_VAIN_MAX / 8)
+#define WEIR_LOOKUPS_MAX (3 * WEIR_STEPS_MAX + WEIR_CHUNK_STEPS * WEIR_CHUNKS_MAX)
 #define WEIR_SEARCH_STEPS_MAX 20
 #define WEIR_TABLES_MAX 16
 #define WEIR_GROUP_MAX 8
@@ -74,6 +79,7 @@ enum weir_feature {		/* bits of weir_header.features */
 	WEIR_FEATURE_CHUNKS = 16384,	/* tests of SCTP chunks, which are made readable: chunks.h */
 	/* 1 << 17: WEIR_FEATURE_TIMES of maps.h, where images are not known */
 	WEIR_FEATURE_BAD_SRC = 1 << 16,	/* sources are checked: learned_frag.h */
+	WEIR_FEATURE_BOUNDS = 1 << 18,	/* some chunk has bounds */
 };
 /* Above those of images: hooks of IPv6 are needed (load.rs, FAMILY_V6), flows are kept (TRACKS). */
 #define WEIR_FEATURE_V6 (1U << 31)
@@ -149,6 +155,15 @@ struct weir_record4 {
 	__u32 service;
 };
 
+/* Of a term of IPv6 in a chunk with bounds; of IPv4 it is a record4. */
+struct weir_bounds6 {
+	__u64 src[2][2];	/* first, last; high, low */
+	__u64 dst[2][2];
+	__u16 src_port[2];	/* first, last less first */
+	__u16 dst_port[2];
+	__u64 padding;
+};
+
 struct weir_record6 {
 	__u64 src[2];
 	__u64 dst[2];
@@ -213,7 +228,8 @@ struct weir_chunk {
 	__u32 positions_at;
 	__u32 stride;
 	__u32 shared;		/* small fields and ports have the classes of the root's services */
-	__u32 padding[2];
+	__u32 bounds_at;	/* what terms say of addresses and ports, where rows say who may hold */
+	__u32 vain_max;		/* of terms that rows let through, so many may not hold */
 	struct weir_address_map addresses[2];
 	struct weir_map ports[2];
 	struct weir_fold fold;

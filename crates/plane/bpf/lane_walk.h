@@ -107,6 +107,28 @@ __noinline __u32 weir_lane_tables6(__u32 slot, __u32 root_at, const struct weir_
 	return p ? lane_tables(slot & 1, root_at, p, classes, true) : WEIR_NONE;
 }
 
+/* What a leaf's only chunk says, where it has bounds: in functions too, which have a stack. */
+static __always_inline __u32 lane_bounded(__u32 slot, __u32 root_at, const struct weir_packet *p,
+					  bool v6)
+{
+	const __u8 *image = weir_image(slot);
+	__u64 mask = image_mask();
+
+	if (!image)
+		return WEIR_UNKNOWN;
+	return leaf_bounded(image, mask, IMAGE_AT(struct weir_root, image, mask, root_at), v6, p);
+}
+
+__noinline __u32 weir_lane_bounded4(__u32 slot, __u32 root_at, const struct weir_packet *p)
+{
+	return p ? lane_bounded(slot & 1, root_at, p, false) : WEIR_UNKNOWN;
+}
+
+__noinline __u32 weir_lane_bounded6(__u32 slot, __u32 root_at, const struct weir_packet *p)
+{
+	return p ? lane_bounded(slot & 1, root_at, p, true) : WEIR_UNKNOWN;
+}
+
 /* Asks the tables of a root, in programs of either family. */
 static __always_inline struct weir_asked lane_ask_tables(__u32 slot, __u32 root_at, bool v6,
 						   const struct weir_packet *p)
@@ -114,7 +136,11 @@ static __always_inline struct weir_asked lane_ask_tables(__u32 slot, __u32 root_
 	struct weir_asked asked = { .hashed = WEIR_NONE };
 	__u64 mask = image_mask();
 	const __u8 *image;
+	__u32 hashed;
 
+	if (weir_may(WEIR_FEATURE_BOUNDS))
+		asked.hashed = v6 ? weir_lane_bounded6(slot, root_at, p) :
+				    weir_lane_bounded4(slot, root_at, p);
 	if (!weir_may(WEIR_FEATURE_TABLES))
 		return asked;
 	image = weir_image(slot);
@@ -122,8 +148,9 @@ static __always_inline struct weir_asked lane_ask_tables(__u32 slot, __u32 root_
 		return asked;
 	asked.classes = lookup_classes(image, mask,
 				       IMAGE_AT(struct weir_root, image, mask, root_at), p);
-	asked.hashed = v6 ? weir_lane_tables6(slot, root_at, p, asked.classes) :
-			    weir_lane_tables4(slot, root_at, p, asked.classes);
+	hashed = v6 ? weir_lane_tables6(slot, root_at, p, asked.classes) :
+		      weir_lane_tables4(slot, root_at, p, asked.classes);
+	asked.hashed = weir_may(WEIR_FEATURE_BOUNDS) ? earlier(hashed, asked.hashed) : hashed;
 	return asked;
 }
 

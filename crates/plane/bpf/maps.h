@@ -47,6 +47,7 @@ SEC(".rodata.weir") const volatile struct weir_settings weir_settings = {
  * verifier. load.rs loads anew for a policy that does.
  */
 #define weir_may(feature) ((WEIR_SETTING(features) & (feature)) != 0)
+#define WEIR_BOUNDS weir_may(WEIR_FEATURE_BOUNDS) /* for classify.h */
 /* Of enum weir_feature (image.h): the time of each rule's last match is kept. */
 #define WEIR_FEATURE_TIMES (1U << 17)
 

@@ -81,7 +81,8 @@ impl Bench {
             } else if name == "headers" {
                 map.set_max_entries(headers.len().max(1) as u32)
             } else if name.contains("rodata.weir") {
-                map.set_initial_value(&(capacity as u32 - 1).to_le_bytes())
+                let settings = [capacity as u32 - 1, crate::swap::features(image)];
+                map.set_initial_value(settings.as_bytes())
             } else {
                 Ok(())
             };

@@ -61,7 +61,8 @@ const FEATURES: u32 = layout::FEATURE_CHANGES
     | layout::FEATURE_ROUTES
     | layout::FEATURE_CHUNKS
     | layout::FEATURE_TIMES
-    | layout::FEATURE_BAD_SRC;
+    | layout::FEATURE_BAD_SRC
+    | layout::FEATURE_BOUNDS;
 
 /// Features that an image asks for; 0 for one that is no image, which the programs do not walk.
 pub fn features(image: &[u8]) -> u32 {

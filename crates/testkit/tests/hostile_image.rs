@@ -6,11 +6,12 @@
 use fastrand::Rng;
 use std::mem::offset_of;
 use weir_engine::compile::{Options, compile};
-use weir_engine::image::layout::{CHECKSUM_AT, Chunk, FOLD_PORTS, Fold, Root, root_number};
+use weir_engine::image::layout::{CHECKSUM_AT, Chunk, FOLD_PORTS, Fold, Leaf, Root, root_number};
 use weir_engine::image::{Image, checksum};
+use weir_engine::lookup::{Key, Lookup};
 use weir_engine::run::{Reference, Runner};
 use weir_policy::eval::Passage;
-use weir_policy::model::{Family, Hook, Table};
+use weir_policy::model::{CtState, Family, Hook, Table};
 use weir_testkit::random::{PacketSource, Shape, boxes, policy};
 use weir_testkit::seeds::seeds;
 
@@ -90,6 +91,73 @@ fn damaged_images_are_refused_or_harmless() {
     assert!(
         refused > 100 && walked > 100,
         "{refused} refused, {walked} walked"
+    );
+}
+
+/// Where rows only say which terms may hold, walkers read what terms say: no further than there are
+/// terms, and whatever rows lead to.
+#[test]
+fn damaged_bounds_are_refused_or_harmless() {
+    let (mut refused, mut asked) = (0, 0);
+    for (family, rules) in [(Family::V4, 300), (Family::V4, 4200), (Family::V6, 300)] {
+        let policy = boxes::stairs(1, family, rules);
+        let options = Options {
+            row_bytes: 0,
+            ..Options::default()
+        };
+        let compiled = compile(&policy, &options).expect("compiles");
+        let number = root_number(family, Hook::Forward, Table::Filter).expect("a root");
+        let whole = Image::from_bytes(&compiled.image).expect("valid");
+        let root: Root = whole.read(whole.header().roots[number]);
+        let leaf: Leaf = whole.read(root.leaves_at);
+        let chunk_at = if root.splits > 0 {
+            leaf.chunks_at
+        } else {
+            root.chunks_at
+        };
+        let chunk: Chunk = whole.read(chunk_at);
+        assert!(chunk.bounds_at > 0, "{family:?}, {rules} rules");
+        let mut source = PacketSource::new(&policy, 1);
+        let packets = (0..50).map(|_| source.packet(family, Hook::Forward));
+        let keys: Vec<Key> = packets
+            .map(|packet| Key::of(&packet, CtState::New, |_| 0))
+            .collect();
+        let mut rng = Rng::with_seed(rules.into());
+        for round in 0..120 {
+            let mut image = compiled.image.clone();
+            // The head of the chunk, or anything of its bounds.
+            let (from, words) = match round % 2 {
+                0 => (chunk_at as usize, 8),
+                _ => (chunk.bounds_at as usize, chunk.terms as usize * 8),
+            };
+            let at = from + rng.usize(..words) * 4;
+            let word = match rng.u8(..3) {
+                0 => rng.u32(..),
+                1 => rng.u32(..image.len() as u32),
+                _ => image.len() as u32 - rng.u32(..200),
+            };
+            image[at..at + 4].copy_from_slice(&word.to_le_bytes());
+            seal(&mut image);
+            let Ok(image) = Image::from_bytes(&image) else {
+                refused += 1;
+                continue;
+            };
+            asked += 1;
+            let searcher = image.searcher(image.header().roots[number]);
+            let entries = searcher.root().entries;
+            let mut many = vec![0; keys.len()];
+            searcher.first_of_each(&keys, &mut many);
+            for (key, batched) in keys.iter().zip(many) {
+                let own = [batched, searcher.first(key), searcher.first_scalar(key)];
+                assert!(own.iter().all(|position| *position < entries));
+                let mut lookup = Lookup::new(&image, image.header().roots[number], *key);
+                assert!(lookup.next(0) < entries);
+            }
+        }
+    }
+    assert!(
+        refused > 30 && asked > 100,
+        "{refused} refused, {asked} asked"
     );
 }
 

@@ -4,6 +4,7 @@
 //! the rest.
 
 use super::Error;
+use super::coarse::{self, Coarse};
 use super::flatten::Flat;
 use super::fold::Unit;
 use super::hash::QuickMap;
@@ -17,6 +18,7 @@ use super::term::Term;
 use super::vectors::{self, Bit, Builder, Shared};
 use crate::image::layout::{
     CHUNK_TERMS_MAX, CHUNKS_MAX, Fold, GROUP_MAX, HashTable, Leaf, Prefixes4, Root, Split,
+    row_words,
 };
 use crate::image::write::Writer;
 use std::collections::HashSet;
@@ -55,6 +57,8 @@ pub struct Layers<'a> {
     pub limit: usize,
     /// Whether there is to be room for changes in place.
     pub room: bool,
+    /// Bytes that exact rows may take.
+    pub row_bytes: usize,
 }
 
 /// What was made.
@@ -66,6 +70,8 @@ pub struct Made {
     pub chunks: usize,
     /// Loads that the dearest packet can cause.
     pub worst_loads: u32,
+    /// Whether rows are coarse.
+    pub coarse: bool,
     /// What changes in place need to know, where there is room for them.
     pub spare: Option<Spare>,
 }
@@ -112,6 +118,8 @@ struct Place<'a> {
     leaves: usize,
     /// Classes of the tables in front of them.
     shared: Option<Shared<'a>>,
+    /// How coarse their rows are.
+    coarse: Option<Coarse>,
 }
 
 impl Default for Place<'_> {
@@ -119,6 +127,7 @@ impl Default for Place<'_> {
         Place {
             leaves: 1,
             shared: None,
+            coarse: None,
         }
     }
 }
@@ -151,7 +160,7 @@ impl Layers<'_> {
             }
         }
         if !self.tables {
-            let parts = self.parts(&terms);
+            let parts = self.parts(&terms, false);
             (root.chunks_at, root.chunks) =
                 self.vectors(flat, &parts, Place::default(), &mut made, writer)?;
             return Ok(made);
@@ -164,6 +173,8 @@ impl Layers<'_> {
         // What fits one chunk is looked through sooner than a tree is walked.
         let split = terms.len() > leaf_max || !self.lean && !fit_one_chunk(&terms);
         let tree = splits::split(terms, self.services, self.family, split, leaf_max);
+        let coarse = self.coarse(&tree);
+        made.coarse = coarse.is_some();
         // Four loads of each node on the way, two of the leaf.
         let way = match tree.depth as u32 {
             0 => 0,
@@ -176,11 +187,12 @@ impl Layers<'_> {
                 hashed: made.hashed,
                 ..Made::default()
             };
-            let parts = self.parts(terms);
+            let parts = self.parts(terms, coarse.is_some());
             let before = writer.length();
             let place = Place {
                 leaves: tree.leaves.len(),
                 shared,
+                coarse,
             };
             let (chunks_at, chunks) = self.vectors(flat, &parts, place, &mut leaf, writer)?;
             made.chunks = made.chunks.max(leaf.chunks);
@@ -210,6 +222,26 @@ impl Layers<'_> {
         Ok(made)
     }
 
+    /// How coarse the rows of leaves are, if exact ones take too much room. Where rules are changed
+    /// in place they never are: a term that comes would need bounds.
+    fn coarse(&self, tree: &splits::Tree) -> Option<Coarse> {
+        // Bounds of IPv6 take more room, of which there is less for rows then.
+        let (from, bytes) = match (self.lean, self.family) {
+            (true, _) => (self.row_bytes / 4, self.row_bytes / 8),
+            (false, Family::V4) => (self.row_bytes, self.row_bytes / 16 * 9),
+            (false, Family::V6) => (self.row_bytes, self.row_bytes / 4),
+        };
+        let leaves = || tree.leaves.iter().filter(|leaf| !leaf.is_empty());
+        let mut terms = leaves().flatten();
+        if self.room || !rows_exceed(leaves(), from) || !terms.all(|t| coarse::is_plain(t.0)) {
+            return None;
+        }
+        let stride = |part: &[(&Term, u32)]| row_words(part.len().div_ceil(64) as u32) * 8;
+        let parts = leaves().flat_map(|leaf| leaf.chunks(coarse_terms(leaf)));
+        let row = parts.map(stride).sum::<u32>() as usize;
+        Some(Coarse::of(bytes / (4 * row)))
+    }
+
     /// The classes of tables' services, where a chunk may share them.
     fn shared<'h>(&self, hashed: &'h Hashed, fold: &'h Fold) -> Option<Shared<'h>> {
         (hashed.with_ports && !self.lean).then_some(Shared {
@@ -233,7 +265,7 @@ impl Layers<'_> {
     }
 
     /// The bits of a leaf's chunks.
-    fn parts<'t>(&self, terms: &[(&'t Term, u32)]) -> Vec<Vec<Bit<'t>>> {
+    fn parts<'t>(&self, terms: &[(&'t Term, u32)], coarse: bool) -> Vec<Vec<Bit<'t>>> {
         if self.room {
             let bits = match self.lean {
                 true => LEAN_TERMS.max(terms.len().div_ceil(CHUNKS_MAX / 4)),
@@ -242,7 +274,11 @@ impl Layers<'_> {
             return spread::chunks(terms, spread::terms_of(bits));
         }
         let bit = |(term, at): &(&'t Term, u32)| (Some(*term), *at);
-        let chunks = terms.chunks(chunk_terms(terms, ROW_BYTES));
+        let most = match coarse {
+            true => coarse_terms(terms),
+            false => chunk_terms(terms, ROW_BYTES),
+        };
+        let chunks = terms.chunks(most);
         chunks.map(|part| part.iter().map(bit).collect()).collect()
     }
 
@@ -275,6 +311,7 @@ impl Layers<'_> {
             alone: one && made.hashed == 0 && !(self.lean || self.room),
             shared: place.shared.filter(|_| one),
             changes: self.room,
+            coarse: place.coarse,
         };
         let parts = parts.iter().map(Vec::as_slice);
         let chunks = builder.chunks(parts, self.limit, writer)?;
@@ -304,22 +341,45 @@ pub fn fit_one_chunk(terms: &[(&Term, u32)]) -> bool {
     terms.len() <= CHUNK_TERMS_MAX && terms.len() <= chunk_terms(terms, ROW_BYTES)
 }
 
+/// Bytes that exact rows of a chunk take, about.
+fn rows_take(terms: &[(&Term, u32)]) -> usize {
+    let addresses = |side: usize| {
+        let spans = terms.iter().map(|t| &t.0.address[side]);
+        spans.collect::<HashSet<_>>().len()
+    };
+    let ports = |side: usize| {
+        let spans = terms.iter().map(|t| &t.0.port[side]);
+        spans.collect::<HashSet<_>>().len()
+    };
+    let distinct = addresses(0) + addresses(1) + ports(0) + ports(1);
+    (2 * distinct + 4) * terms.len() / 8
+}
+
+/// Whether exact rows of leaves take more than so many bytes.
+fn rows_exceed<'t>(
+    leaves: impl Iterator<Item = &'t splits::Leaf<'t>> + Clone,
+    from: usize,
+) -> bool {
+    // At most two bounds of each field a term. What is below that need not be counted.
+    let most = |leaf: &splits::Leaf| leaf.len() * (leaf.len() + 1).min(CHUNK_TERMS_MAX);
+    leaves.clone().map(most).sum::<usize>() > from
+        && leaves
+            .flat_map(|leaf| leaf.chunks(chunk_terms(leaf, ROW_BYTES)))
+            .map(rows_take)
+            .sum::<usize>()
+            > from
+}
+
+/// Terms of a chunk of coarse rows: as few chunks as there have to be, all alike.
+fn coarse_terms(leaf: &[(&Term, u32)]) -> usize {
+    let chunks = leaf.len().div_ceil(CHUNK_TERMS_MAX).max(1);
+    leaf.len().div_ceil(chunks).max(1)
+}
+
 /// Terms of one chunk whose rows take at most so many bytes: they grow with the square of it, the
 /// number of chunks with its inverse.
 fn chunk_terms(terms: &[(&Term, u32)], row_bytes: usize) -> usize {
-    let bytes = |size: usize| -> usize {
-        let part = &terms[..terms.len().min(size)];
-        let addresses = |side: usize| {
-            let spans = part.iter().map(|t| &t.0.address[side]);
-            spans.collect::<HashSet<_>>().len()
-        };
-        let ports = |side: usize| {
-            let spans = part.iter().map(|t| &t.0.port[side]);
-            spans.collect::<HashSet<_>>().len()
-        };
-        let distinct = addresses(0) + addresses(1) + ports(0) + ports(1);
-        (2 * distinct + 4) * part.len() / 8
-    };
+    let bytes = |size: usize| rows_take(&terms[..terms.len().min(size)]);
     let fits = |size: &usize| {
         let bytes = bytes(*size);
         bytes <= row_bytes && bytes * terms.len().div_ceil(*size) <= 4 * row_bytes

@@ -7,6 +7,7 @@
 
 mod aside;
 pub(crate) mod choose;
+mod coarse;
 mod density;
 mod dynamic;
 mod error;
@@ -64,6 +65,9 @@ pub struct Options {
     pub tables: bool,
     /// Threads that may work. The same rules give the same image with any number.
     pub threads: usize,
+    /// Bytes that rows of bits of one root may take; beyond, they are coarse: values that few terms
+    /// tell apart share one, and terms are compared.
+    pub row_bytes: usize,
     /// Seed of random samples (`statistic --mode random`).
     pub seed: u64,
 }
@@ -76,6 +80,7 @@ impl Default for Options {
             reduce: true,
             tables: true,
             threads: std::thread::available_parallelism().map_or(1, |all| all.get().min(8)),
+            row_bytes: 8 << 20,
             seed: 0,
         }
     }
@@ -447,10 +452,14 @@ impl RootMaker<'_> {
             lean,
             limit: self.options.budget.min(LENGTH_MAX),
             room: place.is_some(),
+            row_bytes: self.options.row_bytes,
         };
         let made = layers.build(flat, &mut record, self.writer)?;
         if record.tables > 0 {
             *self.features |= layout::FEATURE_TABLES;
+        }
+        if made.coarse {
+            *self.features |= layout::FEATURE_BOUNDS;
         }
         Ok((self.writer.section(record.as_bytes()), record, made))
     }

@@ -7,6 +7,7 @@
 //! Lakshman and Stiliadis (SIGCOMM 1998) with the aggregation of Baboescu and Varghese (2001).
 
 use super::Error;
+use super::coarse::{self, Coarse};
 use super::fold::{self, Folded, Unit};
 use super::hash::QuickMap;
 use super::interfaces::Interfaces;
@@ -50,6 +51,8 @@ pub struct Builder<'a> {
     /// Whether rules are to be changed one by one: chunks of many words have rows of each port,
     /// since those are fewer to write.
     pub changes: bool,
+    /// How coarse rows are, where exact ones take too much room and there are several chunks.
+    pub coarse: Option<Coarse>,
 }
 
 /// Classes of small fields and ports that packets are in already: those of the services of tables.
@@ -95,6 +98,10 @@ impl Builder<'_> {
             "the caller cuts chunks"
         );
         let words = terms.len().div_ceil(64);
+        // Where exact rows of these terms are no more, they are quicker.
+        if let Some(coarse) = self.coarse.filter(|coarse| coarse.rows < 2 * terms.len()) {
+            return self.coarse_chunk(coarse, terms, writer);
+        }
         if let Some(shared) = &self.shared
             && let Some(bits) = shared.terms(terms)
         {
@@ -131,6 +138,41 @@ impl Builder<'_> {
         // What one packet after the other goes through, and small enough to stay in caches.
         if self.alone && rows == 3 && chunk.stride == 128 {
             maps::widen(&mut chunk, writer);
+        }
+        Ok(Some(chunk))
+    }
+
+    /// A chunk of coarse rows of addresses and ports.
+    fn coarse_chunk(
+        &self,
+        coarse: Coarse,
+        terms: &[Bit],
+        writer: &mut Writer,
+    ) -> Result<Option<Chunk>, Error> {
+        let words = terms.len().div_ceil(64);
+        let most = coarse.most(terms.len());
+        let (units, bits) = units(terms, false);
+        let Some(folded) = fold::fold(&units, false, self.services, self.interfaces) else {
+            return Ok(None);
+        };
+        let mut chunk = Chunk {
+            rows: 5,
+            fold: fold_rows(&folded, &bits, words, writer),
+            bounds_at: coarse::bounds(terms, self.family, writer),
+            ..numbered(terms, writer)
+        };
+        let top = address_last(self.family);
+        for side in 0..2 {
+            let mut sets = Sets::new(words);
+            let spans = spans(terms, |t| &t.address[side]);
+            let (bounds, inside) = coarse::sweep(spans, top, most, &mut sets);
+            chunk.vain_max += inside as u32;
+            chunk.addresses[side] = self.address_rows(&bounds, &sets, writer)?;
+            let mut sets = Sets::new(words);
+            let spans = self::spans(terms, |t| &t.port[side]);
+            let (bounds, inside) = coarse::sweep(spans, u16::MAX, most, &mut sets);
+            chunk.vain_max += inside as u32;
+            chunk.ports[side] = port_rows(&bounds, &sets, writer);
         }
         Ok(Some(chunk))
     }
@@ -204,9 +246,18 @@ impl Builder<'_> {
         let mut sets = Sets::new(words);
         let top = address_last(self.family);
         let bounds = sweep(spans(terms, |t| &t.address[side]), top, &mut sets);
+        self.address_rows(&bounds, &sets, writer)
+    }
+
+    fn address_rows(
+        &self,
+        bounds: &[(u128, u32)],
+        sets: &Sets,
+        writer: &mut Writer,
+    ) -> Result<AddressMap, Error> {
         let count = sets.count() as u32;
-        let mut map = maps::addresses(&bounds, count, self.family, self.room, writer)?;
-        map.rows_at = write_rows(sets.all(), words, writer);
+        let mut map = maps::addresses(bounds, count, self.family, self.room, writer)?;
+        map.rows_at = write_rows(sets.all(), sets.words(), writer);
         Ok(map)
     }
 }
@@ -371,8 +422,12 @@ pub fn unit_rows(folded: &Folded, ports: &[PortRows; 2], writer: &mut Writer) ->
 fn ports(terms: &[Bit], side: usize, words: usize, writer: &mut Writer) -> Map {
     let mut sets = Sets::new(words);
     let bounds = sweep(spans(terms, |t| &t.port[side]), u16::MAX, &mut sets);
-    let mut map = maps::ports(&bounds, sets.count() as u32, writer);
-    map.rows_at = write_rows(sets.all(), words, writer);
+    port_rows(&bounds, &sets, writer)
+}
+
+fn port_rows(bounds: &[(u16, u32)], sets: &Sets, writer: &mut Writer) -> Map {
+    let mut map = maps::ports(bounds, sets.count() as u32, writer);
+    map.rows_at = write_rows(sets.all(), sets.words(), writer);
     map
 }
 
@@ -393,5 +448,6 @@ pub fn worst_loads(chunk: &Chunk) -> u32 {
     let address = |map: &AddressMap| if map.tree > 0 { 4 } else { 3 + map.steps };
     let maps: u32 = chunk.addresses.iter().map(address).sum();
     let ports = if chunk.rows > 3 { 4 } else { 0 };
-    maps + ports + fold_loads(&chunk.fold) + chunk.rows * (1 + chunk.words) + 1
+    let vain = 6 * chunk.vain_max;
+    maps + ports + vain + fold_loads(&chunk.fold) + chunk.rows * (1 + chunk.words) + 1
 }

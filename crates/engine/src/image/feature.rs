@@ -31,6 +31,8 @@ pub const FEATURE_ROUTES: u32 = 8192;
 pub const FEATURE_CHUNKS: u32 = 16384;
 /// Sources of received packets are checked; beside [`FEATURE_LEARNED`].
 pub const FEATURE_BAD_SRC: u32 = 1 << 16;
+/// Some chunk has bounds, since its rows only say which terms may hold.
+pub const FEATURE_BOUNDS: u32 = 1 << 18;
 /// The time of each rule's last match is kept.
 pub const FEATURE_TIMES: u32 = 1 << 17;
 /// Entries of sets have lifetimes, so the clock in the header matters.

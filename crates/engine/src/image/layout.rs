@@ -4,6 +4,7 @@
 pub use super::dynamic::*;
 pub use super::feature::*;
 pub use super::learner::*;
+pub use super::record::*;
 pub use super::reject::*;
 pub use super::rows::*;
 pub use super::slot::*;
@@ -13,7 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First word of every image: "weir".
 pub const MAGIC: u32 = 0x7269_6577;
 /// Raised with every change of the layout.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// Byte offset of [`Header::checksum`].
 pub const CHECKSUM_AT: usize = 16;
 /// Sections begin at multiples of this.
@@ -32,6 +33,8 @@ pub const OPS_MAX: usize = 8;
 pub const RULES_MAX: usize = 64;
 /// Bit-vector chunks that one packet can meet in one root.
 pub const CHUNKS_MAX: usize = 128;
+/// Terms that rows of one chunk with bounds may let through in vain.
+pub const VAIN_MAX: u32 = 512;
 /// Steps of the search in an address map.
 pub const SEARCH_STEPS_MAX: u32 = 20;
 /// Roots: family (4, 6), hook, table (raw, mangle, filter).
@@ -221,62 +224,6 @@ pub struct HashTable {
     pub step: u32,
 }
 
-/// A record of prefixes of IPv4 addresses: what must hold, where it stands.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub struct Prefixes4 {
-    /// Source prefix.
-    pub src: u32,
-    /// Destination prefix.
-    pub dst: u32,
-    /// Bit in the packet's row of services.
-    pub service: u16,
-    /// Low bits that do not count of source and destination: 0 to 32.
-    pub shifts: [u8; 2],
-    /// Position of the entry, in the high half of 64 bits, whose least is taken.
-    pub position: u32,
-}
-
-/// A record of an IPv4 table: a box, what else must hold, where it stands.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub struct Record4 {
-    /// First source address and last less first.
-    pub src: [u32; 2],
-    /// First destination address and last less first.
-    pub dst: [u32; 2],
-    /// First source port and last less first.
-    pub src_port: [u16; 2],
-    /// First destination port and last less first.
-    pub dst_port: [u16; 2],
-    /// Position of the entry.
-    pub position: u32,
-    /// Bit in the packet's row of services.
-    pub service: u32,
-}
-
-/// A record of an IPv6 table: prefixes.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub struct Record6 {
-    /// Source prefix, high and low.
-    pub src: [u64; 2],
-    /// Destination prefix, high and low.
-    pub dst: [u64; 2],
-    /// First source port and last less first.
-    pub src_port: [u16; 2],
-    /// First destination port and last less first.
-    pub dst_port: [u16; 2],
-    /// Position of the entry.
-    pub position: u32,
-    /// Bit in the packet's row of services.
-    pub service: u32,
-    /// Low bits that do not count of source high, low, destination high, low: 0 to 64.
-    pub shifts: [u8; 4],
-    /// Zero.
-    pub padding: [u32; 3],
-}
-
 /// A map from a port to a row of bits.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -389,8 +336,11 @@ pub struct Chunk {
     pub stride: u32,
     /// 1: of five rows the last three are by the classes of the root's services.
     pub shared: u32,
-    /// Zero.
-    pub padding: [u32; 2],
+    /// 0: rows say which terms hold. Else they say which may, of five rows those of addresses and
+    /// ports, and here is what each term says of these: [`Record4`], or [`Bounds6`] for IPv6.
+    pub bounds_at: u32,
+    /// With bounds: of the terms that a packet's rows let through, at most so many don't hold.
+    pub vain_max: u32,
     /// Source and destination.
     pub addresses: [AddressMap; 2],
     /// Source and destination port, with five rows.

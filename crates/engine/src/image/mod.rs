@@ -12,6 +12,7 @@ pub mod dynamic;
 pub mod feature;
 pub mod layout;
 pub mod learner;
+mod record;
 pub mod reject;
 mod rows;
 mod slot;

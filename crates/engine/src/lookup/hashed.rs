@@ -96,6 +96,32 @@ fn ranges(record: &[u8; 32], key: &Key, served: impl Fn(u32) -> bool) -> bool {
     address(0) && address(1) && ports(&record[16..24], key) && served(u32_at(record, 28))
 }
 
+/// Whether the term with this number holds by the bounds of a chunk: `layout::Record4`, or
+/// `layout::Bounds6` for IPv6. What lies outside holds for nothing.
+#[inline(always)]
+pub fn is_within(bounds: &[u8], term: u32, v6: bool, key: &Key) -> bool {
+    let at = |size: usize| bounds.get(term as usize * size..).unwrap_or_default();
+    match v6 {
+        false => at(32)
+            .first_chunk()
+            .is_some_and(|record| ranges(record, key, |_| true)),
+        true => at(80)
+            .first_chunk()
+            .is_some_and(|record| between(record, key)),
+    }
+}
+
+/// `layout::Bounds6`.
+#[inline(always)]
+fn between(record: &[u8; 80], key: &Key) -> bool {
+    let wide = |at: u32| u128::from(u64_at(record, at)) << 64 | u128::from(u64_at(record, at + 8));
+    let address = |side: usize| {
+        let at = side as u32 * 32;
+        (wide(at)..=wide(at + 16)).contains(&key.address[side])
+    };
+    address(0) && address(1) && ports(&record[64..72], key)
+}
+
 /// `layout::Record6`.
 #[inline(always)]
 fn wide(record: &[u8; 64], key: &Key, served: impl Fn(u32) -> bool) -> bool {

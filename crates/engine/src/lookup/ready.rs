@@ -6,6 +6,7 @@
 //! lies outside of a slice reads as zero, which a checked image never needs.
 
 use super::class::{search_v4, search_v6, u64_at};
+use super::hashed::is_within;
 use super::{Key, NONE};
 use crate::image::layout::{
     AddressMap, Chunk, FOLD_APART, FOLD_LINKS, FOLD_PORTS, Fold, Map, ROWS_MAX, row_words,
@@ -113,6 +114,8 @@ pub struct Ready<'b> {
     pub stride: u32,
     /// By number of the term; [`NONE`] behind the last.
     pub positions: Cells<'b>,
+    /// What terms say of addresses and ports, where rows only say that they may hold.
+    pub bounds: &'b [u8],
     /// The position of the first term.
     pub least: u32,
     /// Whether addresses are of IPv6.
@@ -283,6 +286,10 @@ impl<'b> Ready<'b> {
             words: chunk.words,
             stride: chunk.stride,
             positions,
+            bounds: match chunk.bounds_at {
+                0 => &[],
+                at => bytes.get(at as usize..).unwrap_or_default(),
+            },
             least: cell(positions, 0),
             v6,
         }
@@ -343,7 +350,36 @@ impl<'b> Ready<'b> {
             return self.first_in([source, destination, rest]);
         }
         let port = |side: usize| self.row(3 + side, port_class(self.ports[side], key.port[side]));
-        self.first_in([source, destination, rest, port(0), port(1)])
+        let rows = [source, destination, rest, port(0), port(1)];
+        if !self.bounds.is_empty() {
+            return self.first_within(rows, key);
+        }
+        self.first_in(rows)
+    }
+
+    /// The position of the first term that holds by its bounds too.
+    fn first_within(&self, rows: [&[u8]; ROWS_MAX], key: &Key) -> u32 {
+        for at in 0..self.words {
+            let own = |row: &&[u8]| u64_at(row, at * 8);
+            let word = rows.iter().fold(u64::MAX, |all, row| all & own(row));
+            if let Some(term) = self.within(at, word, key) {
+                return cell(self.positions, term);
+            }
+        }
+        NONE
+    }
+
+    /// The first term of a word of bits that holds by its bounds.
+    #[inline(always)]
+    pub fn within(&self, at: u32, mut word: u64, key: &Key) -> Option<u32> {
+        while word != 0 {
+            let term = at * 64 + word.trailing_zeros();
+            if is_within(self.bounds, term, self.v6, key) {
+                return Some(term);
+            }
+            word &= word - 1;
+        }
+        None
     }
 
     /// The position of the first bit that is set in all rows. Nobody could foretell which word it

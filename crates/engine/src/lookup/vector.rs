@@ -244,7 +244,7 @@ impl<'b> Vector<'b> {
 #[inline(always)]
 fn lone_chunk<'p, 'b>(parts: &'p Parts<'b>, key: &Key) -> Option<&'p Ready<'b>> {
     match parts.chunks_of(key) {
-        [chunk] => Some(chunk),
+        [chunk] if chunk.bounds.is_empty() => Some(chunk),
         _ => None,
     }
 }

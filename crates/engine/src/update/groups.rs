@@ -122,6 +122,7 @@ impl Place {
             lean: false,
             limit: 0,
             room: true,
+            row_bytes: 0,
         };
         items(piece, 0, *service, spare.with_ports, &layers)
     }

@@ -386,6 +386,7 @@ impl Place {
             alone: false,
             shared: None,
             changes: true,
+            coarse: None,
         };
         loop {
             let block = hand.room.take(expected as u32);

@@ -116,11 +116,17 @@ pub fn kinds(seed: u64, rules: u32, width: u32) -> Policy {
     })
 }
 
-/// A policy of IPv4 rules that are wide in four fields, which overlap like stairs: no table holds
-/// them.
-pub fn stairs(seed: u64, rules: u32) -> Policy {
-    policy_of(seed, Family::V4, rules, |id, family, rng| {
-        let address = |step: u32| addresses(0x0a00_0000 + id * step, 1 << 20);
+/// A policy of rules that are wide in four fields, which overlap like stairs: no table holds them.
+pub fn stairs(seed: u64, family: Family, rules: u32) -> Policy {
+    policy_of(seed, family, rules, |id, family, rng| {
+        let address = |step: u32| match family {
+            Family::V4 => addresses(0x0a00_0000 + id * step, 1 << 20),
+            Family::V6 => {
+                // Across the middle of an address too, where the upper half counts on.
+                let first = (0x2001_0db8_u128 << 96) + (u128::from(id * step) << 52);
+                AddrMatch::Ranges(RangeSet::range(first, first + (1 << 72)))
+            }
+        };
         let port = |step: u16| {
             let first = (id as u16).wrapping_mul(step) % 30_000;
             RangeSet::range(first, first + 20_000)

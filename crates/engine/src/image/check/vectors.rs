@@ -3,8 +3,9 @@
 use super::Error;
 use super::walk::{Checked, Checker, hold};
 use crate::image::layout::{
-    ALIGN, AddressMap, CELLS_MAX, CHUNK_TERMS_MAX, Chunk, FOLD_APART, FOLD_LINKS, FOLD_PORTS, Fold,
-    Map, Root, SEARCH_STEPS_MAX, SMALL_CELLS_MAX, row_words,
+    ALIGN, AddressMap, Bounds6, CELLS_MAX, CHUNK_TERMS_MAX, Chunk, FEATURE_BOUNDS, FOLD_APART,
+    FOLD_LINKS, FOLD_PORTS, Fold, Map, Record4, Root, SEARCH_STEPS_MAX, SMALL_CELLS_MAX, VAIN_MAX,
+    row_words,
 };
 use crate::lookup::class::port_class;
 use std::collections::BTreeSet;
@@ -53,6 +54,15 @@ impl Checker<'_, '_> {
                 self.port_map(map)?;
                 self.rows(map.rows_at, map.rows, chunk)?;
             }
+        }
+        if chunk.bounds_at > 0 {
+            let size = match root.family {
+                4 => size_of::<Record4>(),
+                _ => size_of::<Bounds6>(),
+            };
+            let form = chunk.rows == 5 && chunk.shared == 0 && chunk.vain_max <= VAIN_MAX;
+            hold(form && self.has(FEATURE_BOUNDS), "a chunk with bounds")?;
+            self.array(chunk.bounds_at, chunk.terms, size, "bounds of terms")?;
         }
         match chunk.shared {
             0 => Ok(()),

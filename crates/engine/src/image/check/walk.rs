@@ -3,14 +3,14 @@
 use super::{Error, Image};
 use crate::image::brief::entry_at;
 use crate::image::layout::{
-    ALIGN, AddressMap, CHUNK_FLAGS_MAX, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO, DIM_SRC,
-    DIM_SRC_PORT, Entry, FLAG_AGAIN, FLAG_AS_LEARNED, FLAG_PROPOSE, FLAG_REFUSE, FLAG_STANDING,
-    FLAG_VERDICT, FOLD_APART, Fold, HashTable, IpfWith, Leaf, Learner, Lifetimes, Map, OPS_MAX, Op,
-    Pattern, Prefixes4, RULES_MAX, Record4, Record6, Root, SERVICES_MAX, SLOT_FILTER, SPLITS_MAX,
-    STEPS_MAX, Split, TABLES_MAX, TEST_ASIDE, TEST_CT, TEST_DST_MASKED, TEST_HISTORY,
-    TEST_IPF_WITH, TEST_LAST, TEST_LEARN, TEST_LEARNED, TEST_LENGTH, TEST_SCTP, TEST_SPI,
-    TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test, filter_place, is_reject, slot_offset,
-    slot_records,
+    ALIGN, AddressMap, Bounds6, CHUNK_FLAGS_MAX, CHUNKS_MAX, Chunk, DIM_DST_PORT, DIM_PROTO,
+    DIM_SRC, DIM_SRC_PORT, Entry, FEATURE_TABLES, FLAG_AGAIN, FLAG_AS_LEARNED, FLAG_PROPOSE,
+    FLAG_REFUSE, FLAG_STANDING, FLAG_VERDICT, FOLD_APART, Fold, HashTable, IpfWith, Leaf, Learner,
+    Lifetimes, Map, OPS_MAX, Op, Pattern, Prefixes4, RULES_MAX, Record4, Record6, Root,
+    SERVICES_MAX, SLOT_FILTER, SPLITS_MAX, STEPS_MAX, Split, TABLES_MAX, TEST_ASIDE, TEST_CT,
+    TEST_DST_MASKED, TEST_HISTORY, TEST_IPF_WITH, TEST_LAST, TEST_LEARN, TEST_LEARNED, TEST_LENGTH,
+    TEST_SCTP, TEST_SPI, TEST_SRC_MASKED, TEST_TCP_MSS, TESTS_MAX, Test, filter_place, is_reject,
+    slot_offset, slot_records,
 };
 use std::cell::Cell;
 
@@ -75,6 +75,11 @@ impl Checker<'_, '_> {
         )
     }
 
+    /// Whether the header tells of a feature.
+    pub(super) fn has(&self, feature: u32) -> bool {
+        self.image.header().features & feature != 0
+    }
+
     fn root(&self, at: u32, family: u32) -> Checked {
         self.array(at, 1, size_of::<Root>(), "a root")?;
         let root: Root = self.image.read(at);
@@ -90,6 +95,11 @@ impl Checker<'_, '_> {
         }
         hold(root.tables as usize <= TABLES_MAX, "the number of tables")?;
         hold(root.packed <= 1, "the form of tables")?;
+        // The kernel's programs leave out what features don't tell of.
+        hold(
+            root.tables == 0 || self.has(FEATURE_TABLES),
+            "tables without their feature",
+        )?;
         self.array(
             root.tables_at,
             root.tables,
@@ -344,6 +354,7 @@ const _: () = assert!(
         && size_of::<Prefixes4>() == 16
         && size_of::<Record4>() == 32
         && size_of::<Record6>() == 64
+        && size_of::<Bounds6>() == 80
         && size_of::<Root>() == 64
         && size_of::<Pattern>() == 32
         && size_of::<AddressMap>() == 64

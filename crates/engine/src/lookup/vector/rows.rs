@@ -217,9 +217,39 @@ impl Vector<'_> {
         unsafe {
             match chunk.row_count {
                 3 => self.first_in_rows(chunk, &self.rows::<3>(chunk, key)),
-                _ => self.first_in_rows(chunk, &self.rows::<5>(chunk, key)),
+                _ if chunk.bounds.is_empty() => {
+                    self.first_in_rows(chunk, &self.rows::<5>(chunk, key))
+                }
+                _ => self.first_within(chunk, &self.rows::<5>(chunk, key), key),
             }
         }
+    }
+
+    /// The position of the first term that holds by rows and by its bounds; [`NONE`] without.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,popcnt")]
+    #[inline(never)]
+    fn first_within(self, chunk: &Ready<'_>, rows: &Rows<5>, key: &Key) -> u32 {
+        let wide = chunk.stride / 8;
+        let mut from = 0;
+        while from < wide {
+            // SAFETY: the CPU has the instructions.
+            let mut set = unsafe {
+                match wide - from {
+                    left @ ..8 => u32::from(nonzero(rows, from, ((1u32 << left) - 1) as u8)),
+                    8 => u32::from(nonzero(rows, from, 0xff)),
+                    _ => nonzero16(rows, from),
+                }
+            };
+            while set != 0 {
+                let at = from + set.trailing_zeros();
+                if let Some(term) = chunk.within(at, all_of(rows, at), key) {
+                    return cell(chunk.positions, term);
+                }
+                set &= set - 1;
+            }
+            from += 16;
+        }
+        NONE
     }
 
     /// The position of the first term that holds by all rows; [`NONE`] without.
@@ -295,16 +325,22 @@ unsafe fn nonzero16<const ROWS: usize>(rows: &Rows<ROWS>, from: u32) -> u32 {
 /// terms says so.
 #[inline(always)]
 fn term<const ROWS: usize>(chunk: &Ready<'_>, rows: &Rows<ROWS>, word: u32) -> u32 {
+    let all = all_of(rows, word);
+    let bit = all.trailing_zeros();
+    // Zero has 64: in the last word of the row that is the number behind all terms.
+    debug_assert!(all != 0 || word + 1 == chunk.stride / 8);
+    cell(chunk.positions, word * 64 + bit)
+}
+
+/// One word of the AND of all rows.
+#[inline(always)]
+fn all_of<const ROWS: usize>(rows: &Rows<ROWS>, word: u32) -> u64 {
     let own = |row: &*const u8| {
         let from = row.wrapping_add(word as usize * 8).cast::<u64>();
         // SAFETY: rows are inside the image with all their words, see the module's head.
         unsafe { from.read_unaligned() }
     };
-    let all = rows.iter().fold(u64::MAX, |all, row| all & own(row));
-    let bit = all.trailing_zeros();
-    // Zero has 64: in the last word of the row that is the number behind all terms.
-    debug_assert!(all != 0 || word + 1 == chunk.stride / 8);
-    cell(chunk.positions, word * 64 + bit)
+    rows.iter().fold(u64::MAX, |all, row| all & own(row))
 }
 
 /// Which of eight words from word `from` on, of those in `lanes`, are not zero in the AND of rows.
