@@ -47,7 +47,7 @@ static MADE: LazyLock<Vec<Made>> = LazyLock::new(|| {
         .chain(sources)
         .chain(kinds)
         .chain(stairs);
-    let exact = Options::default().row_bytes;
+    let exact = usize::MAX;
     let mut all: Vec<Made> = policies.map(|policy| made(&policy, exact)).collect();
     // Rows that only say which terms may hold.
     let coarse = [(Family::V4, 900), (Family::V4, 4300), (Family::V6, 900)];

@@ -44,7 +44,16 @@ impl Live {
         index: usize,
     ) -> Result<RuleId, Rebuild> {
         self.settle(store);
-        self.delete_as(store, chain, index, false)
+        self.may_delete(chain, index)?;
+        let mut done = self.delete_as(store, chain, index, false);
+        // Rules that it covers find no room: once with what is waited for already, once with what
+        // left since. Of some roots they may be there by now, so others came.
+        for _ in 0..2 {
+            if done.is_err() && self.settle_now(store) {
+                done = self.delete_as(store, chain, index, true);
+            }
+        }
+        done
     }
 
     /// The same. `others_came`: packets of the rule are led to another one now, and those under way
@@ -127,7 +136,11 @@ impl Live {
                 continue;
             };
             let terms: Vec<Term> = terms.clone();
-            place.link(&mut hand, &terms, at)?;
+            if let Err(rebuild) = place.link(&mut hand, &terms, at) {
+                // What is there does no harm behind the rule that covers it, but takes room.
+                place.unlink(&mut hand, &terms, at);
+                return Err(rebuild);
+            }
             place.root.slots[at as usize] = Slot::Plain(terms);
         }
         if !place.covered(position).is_empty() {

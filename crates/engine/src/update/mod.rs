@@ -24,7 +24,9 @@
 //! and their bits are cleared, in the field with the fewest rows.
 //!
 //! *Covered rules*, whose packets an earlier rule takes, have no terms in the image. They get them
-//! when that rule goes.
+//! when that rule goes. A packet under way may have looked for them before, and not meet that rule
+//! any more: so what leads to a rule that is replaced or uncovers others stays for a grace period,
+//! and its entry, which is off, says that who passes it looks anew ([`layout::FLAG_AGAIN`]).
 //!
 //! *What was unlinked* (positions, groups, bits, rows, counters) is used again after
 //! a grace period ([`Store::waiter`]), when no packet can be under way with it. One is waited for
