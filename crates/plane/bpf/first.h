@@ -195,10 +195,13 @@ static __always_inline __u32 bounded_first(const __u8 *image, __u64 mask, __u32 
 	__u64 rows[WEIR_ROWS_MAX], word = 0, at = 0;
 	__u64 summary = chunk_rows(image, mask, c, v6, p, rows);
 
+	/* Counted in a whole word: of a smaller one on the stack, verifiers before 6.9 forget it. */
 #pragma clang loop unroll(disable)
-	for (int i = 0; i < BOUNDED_LOOKS; i++) {
+	for (__u64 i = 0; i < BOUNDED_LOOKS; i++) {
 		__u64 next = lowest_bit(summary), none = is_zero(word);
 		__u32 term;
+
+		OPAQUE(i);
 
 		/* Of a word that is used up, the next one that rows have; without any, none. */
 		at = either(at, next, none);
