@@ -48,14 +48,13 @@ static MADE: LazyLock<Vec<Made>> = LazyLock::new(|| {
         .chain(kinds)
         .chain(stairs);
     let exact = usize::MAX;
-    let mut all: Vec<Made> = policies.map(|policy| made(&policy, exact)).collect();
+    let mut made: Vec<Made> = policies.map(|policy| self::made(&policy, exact)).collect();
     // Rows that only say which terms may hold.
     let coarse = [(Family::V4, 900), (Family::V4, 4300), (Family::V6, 900)];
     let coarse = coarse.map(|(family, rules)| boxes::stairs(2, family, rules));
-    all.extend(coarse.iter().map(|policy| made(policy, 0)));
-    let bounds = all.iter().filter(|made| made.has_bounds);
+    made.extend(coarse.iter().map(|policy| self::made(policy, 0)));
+    let bounds = made.iter().filter(|made| made.has_bounds);
     assert_eq!(bounds.count(), coarse.len(), "chunks with bounds");
-    let made = all;
     for record in [16, 32, 64] {
         assert!(made.iter().any(|made| made.record == record), "{record}");
     }

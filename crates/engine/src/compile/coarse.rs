@@ -7,7 +7,7 @@
 //! until one holds; those that don't are bounded: each has a bound inside the cell of one of the
 //! packet's four values, and no cell has more than [`Coarse::most`] of them.
 
-use super::sets::{Sets, hash_of};
+use super::sets::{Sets, events, hash_of, push};
 use super::span::{Field, Span};
 use super::term::{Term, address_last};
 use super::vectors::Bit;
@@ -57,22 +57,10 @@ pub fn sweep<'t, T: Field + 't>(
     sets: &mut Sets,
 ) -> (Vec<(T, u32)>, usize) {
     // Spans that allow the value looked at, and any value of the cell up to it.
-    let mut now = vec![0u64; sets.words()];
-    let mut events: Vec<(T, u32)> = Vec::new();
-    for (bit, span) in spans {
-        span.each(top, |first, last| {
-            events.push((first, bit as u32));
-            if let Some(next) = last.next()
-                && next <= top
-            {
-                events.push((next, bit as u32));
-            }
-        });
-    }
-    events.sort_unstable();
+    let (mut now, events) = events(spans, top, sets.words());
+    let mut cell = now.clone();
     let mut out: Vec<(T, u32)> = Vec::new();
     let (mut begins, mut inside, mut met) = (T::MIN, 0, 0);
-    let mut cell = now.clone();
     for group in events.chunk_by(|a, b| a.0 == b.0) {
         let value = group[0].0;
         if value != begins && inside + group.len() > most {
@@ -92,13 +80,6 @@ pub fn sweep<'t, T: Field + 't>(
     }
     push(&mut out, begins, sets.number(&cell, hash_of(&cell)));
     (out, met)
-}
-
-/// One more interval, unless the last one has the same row.
-fn push<T>(out: &mut Vec<(T, u32)>, begins: T, row: u32) {
-    if out.last().is_none_or(|last| last.1 != row) {
-        out.push((begins, row));
-    }
 }
 
 /// Writes what every term says of addresses and ports.

@@ -101,20 +101,18 @@ fn spread(bit: usize) -> u64 {
     x ^ x >> 31
 }
 
-/// Intervals (first value, number of the set of spans that allow it) that cover a whole field. Each
-/// span has the bit that it is in sets.
-pub fn sweep<'t, T: Field + 't>(
+/// Of spans with the bit that each has in sets: those that allow every value, as a set, and where
+/// the others begin and where they have ended, in order.
+pub fn events<'t, T: Field + 't>(
     spans: impl Iterator<Item = (usize, &'t Span<T>)>,
     top: T,
-    sets: &mut Sets,
-) -> Vec<(T, u32)> {
-    let mut bits = vec![0u64; sets.words()];
-    let mut hash = 0;
+    words: usize,
+) -> (Vec<u64>, Vec<(T, u32)>) {
+    let mut bits = vec![0u64; words];
     let mut events: Vec<(T, u32)> = Vec::new();
     for (bit, span) in spans {
         if let Span::Any = span {
             bits[bit / 64] |= 1 << (bit % 64);
-            hash ^= spread(bit);
             continue;
         }
         span.each(top, |first, last| {
@@ -127,6 +125,27 @@ pub fn sweep<'t, T: Field + 't>(
         });
     }
     events.sort_unstable();
+    (bits, events)
+}
+
+/// One more interval, unless the last one has the same set.
+pub fn push<T>(out: &mut Vec<(T, u32)>, first: T, set: u32) {
+    if out.last().is_none_or(|last| last.1 != set) {
+        out.push((first, set));
+    }
+}
+
+/// Intervals (first value, number of the set of spans that allow it) that cover a whole field. Each
+/// span has the bit that it is in sets.
+pub fn sweep<'t, T: Field + 't>(
+    spans: impl Iterator<Item = (usize, &'t Span<T>)>,
+    top: T,
+    sets: &mut Sets,
+) -> Vec<(T, u32)> {
+    let (mut bits, events) = events(spans, top, sets.words());
+    let has = |bit: &usize| bits[bit / 64] >> (bit % 64) & 1 != 0;
+    let all = (0..bits.len() * 64).filter(has);
+    let mut hash = all.fold(0, |hash, bit| hash ^ spread(bit));
     let mut out: Vec<(T, u32)> = Vec::with_capacity(events.len() + 1);
     let mut at = 0;
     let mut value = T::MIN;
@@ -138,9 +157,7 @@ pub fn sweep<'t, T: Field + 't>(
             at += 1;
         }
         let row = sets.number(&bits, hash);
-        if out.last().is_none_or(|last| last.1 != row) {
-            out.push((value, row));
-        }
+        push(&mut out, value, row);
         match events.get(at) {
             Some(event) => value = event.0,
             None => return out,

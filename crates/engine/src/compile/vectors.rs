@@ -51,7 +51,7 @@ pub struct Builder<'a> {
     /// Whether rules are to be changed one by one: chunks of many words have rows of each port,
     /// since those are fewer to write.
     pub changes: bool,
-    /// How coarse rows are, where exact ones take too much room and there are several chunks.
+    /// How coarse rows are, where exact ones take too much room.
     pub coarse: Option<Coarse>,
 }
 

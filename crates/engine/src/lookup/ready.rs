@@ -240,6 +240,13 @@ fn port_class(table: Numbers<'_>, port: u16) -> u32 {
     number(table, 256 + block * 256 + u32::from(port & 255))
 }
 
+/// One word of the AND of all rows.
+#[inline(always)]
+fn word_of<const ROWS: usize>(rows: &[&[u8]; ROWS], at: u32) -> u64 {
+    let own = |row: &&[u8]| u64_at(row, at * 8);
+    rows.iter().fold(u64::MAX, |all, row| all & own(row))
+}
+
 impl<'b> Ready<'b> {
     /// Of a chunk. `classes`: places for interfaces.
     pub fn new(bytes: &'b [u8], chunk: &Chunk, v6: bool, classes: u32) -> Self {
@@ -360,9 +367,7 @@ impl<'b> Ready<'b> {
     /// The position of the first term that holds by its bounds too.
     fn first_within(&self, rows: [&[u8]; ROWS_MAX], key: &Key) -> u32 {
         for at in 0..self.words {
-            let own = |row: &&[u8]| u64_at(row, at * 8);
-            let word = rows.iter().fold(u64::MAX, |all, row| all & own(row));
-            if let Some(term) = self.within(at, word, key) {
+            if let Some(term) = self.within(at, word_of(&rows, at), key) {
                 return cell(self.positions, term);
             }
         }
@@ -419,8 +424,7 @@ impl<'b> Ready<'b> {
     #[inline(always)]
     fn first_in_few<const ROWS: usize>(&self, rows: [&[u8]; ROWS]) -> u32 {
         for at in 0..self.words {
-            let own = |row: &&[u8]| u64_at(row, at * 8);
-            let word = rows.iter().fold(u64::MAX, |all, row| all & own(row));
+            let word = word_of(&rows, at);
             if word != 0 {
                 return cell(self.positions, at * 64 + word.trailing_zeros());
             }

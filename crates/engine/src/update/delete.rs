@@ -45,15 +45,12 @@ impl Live {
     ) -> Result<RuleId, Rebuild> {
         self.settle(store);
         self.may_delete(chain, index)?;
-        let mut done = self.delete_as(store, chain, index, false);
-        // Rules that it covers find no room: once with what is waited for already, once with what
-        // left since. Of some roots they may be there by now, so others came.
-        for _ in 0..2 {
-            if done.is_err() && self.settle_now(store) {
-                done = self.delete_as(store, chain, index, true);
-            }
-        }
-        done
+        // From the second time on, rules that it covers may be there in some roots: others came.
+        let mut again = false;
+        self.with_room(store, |live, store| {
+            let others_came = std::mem::replace(&mut again, true);
+            live.delete_as(store, chain, index, others_came)
+        })
     }
 
     /// The same. `others_came`: packets of the rule are led to another one now, and those under way

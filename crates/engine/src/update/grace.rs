@@ -4,7 +4,7 @@
 //! same, free for whoever comes next, a grace period later. A thread waits for that, so that
 //! changes don't: only who finds no room waits too.
 
-use super::{Live, Store};
+use super::{Live, Rebuild, Store};
 use crate::compile::room::Slot;
 use crate::compile::term::Term;
 use std::thread::{Builder, JoinHandle};
@@ -71,7 +71,7 @@ impl Live {
     }
 
     /// The same for a change that found no room, which waits. False: there is too little to come.
-    pub(super) fn settle_now(&mut self, store: &mut impl Store) -> bool {
+    fn settle_now(&mut self, store: &mut impl Store) -> bool {
         if self.end_grace(store) {
             self.unlink_unneeded(store, usize::MAX);
             return true;
@@ -82,6 +82,22 @@ impl Live {
             self.end_grace(store);
         }
         is_worth_it
+    }
+
+    /// A change, and where it finds no room, the same again: once with what is waited for already,
+    /// once with what left since.
+    pub(super) fn with_room<S: Store, R>(
+        &mut self,
+        store: &mut S,
+        mut change: impl FnMut(&mut Self, &mut S) -> Result<R, Rebuild>,
+    ) -> Result<R, Rebuild> {
+        let mut done = change(self, store);
+        for _ in 0..2 {
+            if done.is_err() && self.settle_now(store) {
+                done = change(self, store);
+            }
+        }
+        done
     }
 
     /// Lets all that was unlinked be used again, and waits for it.

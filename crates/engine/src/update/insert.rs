@@ -57,13 +57,9 @@ impl Live {
             // The image in use, whose changes these are, has waited for it.
             self.reclaim(store);
         }
-        let mut done = self.try_insert(store, chain, index, rule, id);
-        // Once with what is waited for already, once with what left since.
-        for _ in 0..2 {
-            if done.is_err() && self.settle_now(store) {
-                done = self.try_insert(store, chain, index, rule, id);
-            }
-        }
+        let done = self.with_room(store, |live, store| {
+            live.try_insert(store, chain, index, rule, id)
+        });
         match done {
             Err(NO_POSITION) if self.make_way(store, chain, index, rule)? => {
                 self.try_insert(store, chain, index, rule, id)

@@ -235,8 +235,7 @@ impl Vector<'_> {
             // SAFETY: the CPU has the instructions.
             let mut set = unsafe {
                 match wide - from {
-                    left @ ..8 => u32::from(nonzero(rows, from, ((1u32 << left) - 1) as u8)),
-                    8 => u32::from(nonzero(rows, from, 0xff)),
+                    left @ ..=8 => u32::from(nonzero(rows, from, ((1u32 << left) - 1) as u8)),
                     _ => nonzero16(rows, from),
                 }
             };
